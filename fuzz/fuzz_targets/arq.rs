@@ -1,5 +1,5 @@
-//! Two ends of a link over a channel that loses, doubles and reorders: at most once and in order, whatever happens;
-//! with garbage in between, at least bounded memory.
+//! Tests two ends of a link over a channel that loses, duplicates and reorders frames. Every packet arrives at most
+//! once and in order. With invalid frames in between, memory stays bounded.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -10,10 +10,10 @@ use lasthop_proto::packet::{Body, LinkHeaders, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 
-/// Frames that the channel holds at most; the oldest are lost.
+/// Maximum number of frames in the channel; the oldest are lost.
 const ON_THE_WAY: usize = 1_000;
 
-/// Of a timer: no less than 10 ms, since a minute may pass in one step.
+/// Returns the span of a timer: at least 10 ms, since a minute may pass in one step.
 fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
     let span = if u.ratio(1, 8)? { Duration::from_nanos(u.arbitrary()?) } else { pause(u)? };
     Ok(span.max(Duration::from_millis(10)))
@@ -32,7 +32,7 @@ fn config(u: &mut Unstructured<'_>) -> Result<ArqConfig> {
     })
 }
 
-/// An end and what it sent and handed out.
+/// An end, and the packets that it has sent and delivered.
 struct End {
     arq: Arq<()>,
     sent: Vec<Packet>,
@@ -88,7 +88,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 next += 1;
                 Some((Port::WIRED, Packet { body: Body::Datagram { number: next }, len: 100, ..Packet::default() }))
             }
-            // One of the frames on the way: mostly the oldest; it is lost, or arrives, or arrives and stays on the way.
+            // One of the frames in flight, mostly the oldest: it is lost, or arrives, or arrives and stays in flight.
             kind => {
                 let sent = &mut ends[1 - at].sent;
                 let index = if u.ratio(1, 4)? { usize::from(u.arbitrary::<u8>()?) } else { 0 };

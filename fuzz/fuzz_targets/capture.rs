@@ -1,4 +1,5 @@
-//! Whatever a capture's file holds: a report, a loss trace of each flow, and an annotated capture that reads as well.
+//! Tests arbitrary capture files: each yields a report, a loss trace of each flow, and an annotated capture that can be
+//! read as well.
 #![no_main]
 
 use lasthop_diagnose::{Options, annotate::annotate, diagnose, loss_trace::loss_trace};

@@ -1,5 +1,5 @@
-//! Any error model, parameters out of range included, and any frames: a fate for each, the same again from the same seed. The same of
-//! any course of a delay, where nothing overtakes if order is kept.
+//! Tests arbitrary error models, including parameters out of range, with arbitrary frames. Each frame has a fate, which
+//! the seed reproduces. The same holds for any time series of delays, which keeps frames in order if required.
 #![no_main]
 
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
     })
 }
 
-/// A time of at least a millisecond, as scenarios have it for what happens again and again.
+/// Returns a time of at least a millisecond, as scenarios require for periods.
 fn period(u: &mut Unstructured<'_>) -> Result<Duration> {
     Ok(Duration::from_millis(1) + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)))
 }
@@ -131,7 +131,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     steps(u, 200, |u| {
         let (_, packet) = passing(u)?;
         let start = now + pause(u)?;
-        // No frame takes longer on the air than this; time never runs backwards.
+        // No frame takes longer on the air than this. Time never runs backwards.
         now = start + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?));
         let [one, other] = channels.each_mut().map(|channel| channel.judge(&packet, start, now));
         assert_eq!(one, other);

@@ -1,4 +1,4 @@
-//! One end of a TCP connection, fed with segments that fit its sequence numbers more or less.
+//! Tests one end of a TCP connection with segments that match its sequence numbers to varying degrees.
 #![no_main]
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         connection.listen()
     }
     let mut now = Instant::ZERO;
-    // What a peer would know: what comes next in each direction.
+    // Numbers that a peer would know: the next one in each direction.
     let mut bases = Bases { seq: 5_000, ack: iss };
     let mut written = 0_u64;
     steps(u, 300, |u| {
@@ -73,11 +73,11 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             }
         }
         drain(&mut connection, now, &mut see);
-        // A receiver as Linux's takes a whole segment as long as there is any room.
+        // Like Linux, a receiver accepts a whole segment as long as the window is open.
         let beyond = if config.delayed_ack == DelayedAck::Linux { 65_535 } else { 0 };
-        assert!(connection.readable() <= u64::from(config.receive_buffer) + beyond, "more than the window was taken");
+        assert!(connection.readable() <= u64::from(config.receive_buffer) + beyond, "accepted data beyond the window");
         assert!(connection.readable() <= connection.received());
-        assert!(connection.acked() <= written, "acknowledged what was never written");
+        assert!(connection.acked() <= written, "an acknowledgment of data that was never written was accepted");
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! The ELN marker: every packet passes, in order, and nothing but the mark of an acknowledgment changes.
+//! Tests the ELN marker: every packet passes, in order, and only the marks of acknowledgments change.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -9,7 +9,7 @@ use lasthop_proto::pep::eln::{ElnKnowledge, ElnMarker, ElnMarkerConfig};
 use lasthop_proto::time::Instant;
 use libfuzzer_sys::fuzz_target;
 
-/// The packet without what marking may change.
+/// Returns the packet without the fields that marking may change.
 fn unmarked(mut packet: Packet) -> Packet {
     packet.header_len = 0;
     if let Body::Tcp(segment) = &mut packet.body {

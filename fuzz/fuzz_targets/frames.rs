@@ -1,5 +1,5 @@
-//! Frames of a bridge: those of the tunnel's own type that come from the hop, those that are carried, and the frames of the link behind
-//! the seal. Whatever comes, what is read lies within it, and what was carried is a whole frame again.
+//! Tests the frames of a bridge: those of the tunnel's own type from the hop, those that it carries, and the encrypted
+//! frames of the link. For any input, a parsed frame lies within the input, and a carried frame is restored completely.
 #![no_main]
 
 use lasthop_proto::link::hybrid::{Frame, PacketNumber, Symbol};

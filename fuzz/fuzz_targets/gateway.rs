@@ -1,5 +1,5 @@
-//! The gateway's engine: whatever bytes come, its memory stays bounded, what it sends is whole, and what it must not touch
-//! passes.
+//! Tests the gateway's engine with arbitrary bytes: its memory stays bounded, its output consists of complete packets,
+//! and packets that it must not modify pass.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -27,7 +27,8 @@ fn config(u: &mut Unstructured<'_>) -> Result<EngineConfig> {
     Ok(EngineConfig { flows: u.int_in_range(0..=FLOWS)?, idle: Duration::from_secs(5), ..EngineConfig::new(rules) })
 }
 
-/// A packet as bytes: TCP that mostly belongs to a few flows, sometimes with a byte changed or cut short; or anything.
+/// Returns the bytes of a packet: mostly TCP of a few flows, sometimes with a byte changed or truncated, or arbitrary
+/// bytes.
 fn bytes(u: &mut Unstructured<'_>) -> Result<(Port, Vec<u8>)> {
     let (port, packet) = passing(u)?;
     let port = if port == Port::WIRED { Port::WIRED } else { Port::WIRELESS };
@@ -55,7 +56,7 @@ fn bytes(u: &mut Unstructured<'_>) -> Result<(Port, Vec<u8>)> {
 
 fn check(engine: &mut Engine, out: &mut Vec<Injection>) {
     for Injection { packet, .. } in out.drain(..) {
-        let view = parse(&packet).expect("what is sent is whole");
+        let view = parse(&packet).expect("the sent packet is complete");
         assert!(pieces(&packet, &view, usize::MAX) == [packet], "checksums");
     }
     let counters = engine.counters();
@@ -89,9 +90,9 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 let damaged = parse(&packet).is_some_and(|view| checksums(&packet, &view, checksum) != Checksums::Hold);
                 let offloaded = Offloaded { size, checksum };
                 let verdict = engine.handle_packet(now, port, &packet, offloaded, &mut out);
-                assert!(!damaged || (verdict == Verdict::Accept && out.is_empty()), "damage is nobody's business here");
+                assert!(!damaged || (verdict == Verdict::Accept && out.is_empty()), "a damaged packet passes");
                 assert!(treats || (verdict == Verdict::Accept && out.is_empty()));
-                assert!(verdict == Verdict::Accept || parse(&packet).is_some(), "what is not TCP passes");
+                assert!(verdict == Verdict::Accept || parse(&packet).is_some(), "a packet other than TCP passes");
             }
         }
         check(&mut engine, &mut out);

@@ -1,4 +1,4 @@
-//! The gateway under attack, with bytes as drivers feed it: see `lasthop_fuzz::hostile`.
+//! Tests the gateway under attack, with packets as bytes, as drivers pass them: see `lasthop_fuzz::hostile`.
 #![no_main]
 
 use lasthop_fuzz::hostile::{

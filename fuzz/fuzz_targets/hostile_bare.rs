@@ -1,4 +1,4 @@
-//! The mechanism under attack, without bytes: see `lasthop_fuzz::hostile`.
+//! Tests the mechanism under attack, with packets without bytes: see `lasthop_fuzz::hostile`.
 #![no_main]
 
 use lasthop_fuzz::hostile::{

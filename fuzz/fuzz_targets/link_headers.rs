@@ -1,4 +1,4 @@
-//! Link headers from the wire: whatever comes is read or refused, and what is read has one form only.
+//! Tests link headers from the wire: any input is parsed or rejected, and parsed headers have a single encoding.
 #![no_main]
 
 use lasthop_wire::{decode_link, encode_link};

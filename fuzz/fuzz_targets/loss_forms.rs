@@ -1,12 +1,12 @@
-//! Whatever a file of losses holds (ping, fping, irtt, iperf3, tables, digits) and whatever a probe's report holds: packets within bounds, or a
-//! one-line message.
+//! Tests arbitrary loss files (ping, fping, irtt, iperf3, tables, digits) and probe reports: each yields packets within
+//! bounds, or a one-line message.
 #![no_main]
 
 use lasthop_fit::read::{Losses, reading};
 use lasthop_proto::time::Duration;
 use libfuzzer_sys::fuzz_target;
 
-/// Most packets that are taken.
+/// Maximum number of packets that are accepted.
 const MOST: usize = 5000;
 
 fuzz_target!(|bytes: &[u8]| {

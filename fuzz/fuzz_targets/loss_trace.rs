@@ -1,5 +1,5 @@
-//! Whatever a loss trace file holds: a channel that replays it, or a one-line message. The same bytes as a course of a delay, and as a
-//! series of rates, over which frames are sent.
+//! Tests arbitrary loss trace files: each yields a channel that replays it, or a one-line message. The same bytes serve
+//! as a time series of delays, and as a series of rates over which frames are sent.
 #![no_main]
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fuzz_target!(|text: &[u8]| {
         Ok(trace) => {
             let series = RateSeries::new(trace.steps, trace.length, Wrap::Repeat, Offset::At(Duration::ZERO));
             let process = series.map(|series| RateProcess::new(&RateSpec::Series(series), || unreachable!()));
-            let (mut process, mut now) = (process.flatten().expect("what is read is a series"), Instant::ZERO);
+            let (mut process, mut now) = (process.flatten().expect("a file that was read is a series"), Instant::ZERO);
             for bytes in [0, 1, 1500, u32::MAX] {
                 let end = process.finish(now, bytes);
                 assert!(end >= now);

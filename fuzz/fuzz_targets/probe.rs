@@ -1,5 +1,5 @@
-//! Both ends of a probe: what is in their packets may be anything, with the right tag or without. No panic, no answer to who has no key, deadlines
-//! that lie ahead, and an end.
+//! Tests both ends of a probe with packets of arbitrary contents, with a valid tag or without. There is no panic and no
+//! answer to callers without the key, deadlines are in the future, and the session ends.
 #![no_main]
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The far end of a hop between radios, and a marker that it tells, between packets that say anything: each packet passes once, in order,
-//! and memory is bounded.
+//! Tests the far end of a hop between radios, and the marker that it signals, with arbitrary packets: each packet
+//! passes once, in order, and memory is bounded.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -54,7 +54,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         drain(&mut radio, now, see);
         let passed = given.iter().filter(|(_, why, _)| *why == Why::Given).count();
         assert!(passed <= 1 && given.len() <= 2 && radio.connections() <= 3);
-        // What goes back over the hop comes to the marker, at last.
+        // Packets that return over the hop reach the marker last.
         for (port, _, packet) in given {
             marker.handle_packet(now, port, packet);
             drain(&mut marker, now, |_: Output<()>| ());

@@ -1,5 +1,5 @@
-//! ACK reconstruction and the queue that knows acknowledgments: whatever passes, every packet goes on or is covered, and nothing is
-//! acknowledged that was not.
+//! Tests ACK reconstruction and the ACK-aware queue with arbitrary packets: every packet is forwarded or covered by a
+//! later one, and nothing is acknowledged that the receiver did not acknowledge.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -36,7 +36,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         AckAware::new(AckAwareConfig { limit, filter: switch(u.arbitrary()?), first: switch(u.arbitrary()?) });
     let (mut came, mut gone) = (0, 0);
     let mut now = Instant::ZERO;
-    // All numbers that came from the link.
+    // All acknowledgment numbers that came from the link.
     let mut numbers: Vec<Seq> = Vec::new();
     steps(u, 300, |u| {
         now = now + pause(u)?;
@@ -64,7 +64,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                     Why::Released | Why::LocalAck => {
                         assert_eq!(to, Port::WIRED);
                         let ack = out.tcp().expect("an acknowledgment").ack;
-                        assert!(numbers.iter().any(|number| ack.le(*number)), "nobody acknowledged {ack}");
+                        assert!(numbers.iter().any(|number| ack.le(*number)), "{ack} was never acknowledged");
                     }
                     Why::Repair(_) | Why::Control | Why::Own => panic!("{why:?}"),
                 }

@@ -1,4 +1,4 @@
-//! Recordings of the gateway: whatever a file holds, it is replayed, or one line says why not.
+//! Tests arbitrary recordings of the gateway: each is replayed, or yields a one-line message.
 #![no_main]
 
 use std::io::Cursor;

@@ -1,4 +1,5 @@
-//! Whatever the text: a scenario or a one-line message. What can be read becomes networks, and its explanation says the same.
+//! Tests arbitrary text: it yields a scenario or a one-line message. A valid scenario becomes networks, and its
+//! explanation has the same meaning.
 #![no_main]
 
 use lasthop_proto::scheme::SCHEMES;
@@ -17,10 +18,10 @@ fuzz_target!(|text: &str| -> Corpus {
     };
     for scheme in &SCHEMES {
         if let Ok(network) = scenario.network(scheme) {
-            // A host that moves has a link to each of its stations, of which one at a time is there.
+            // A mobile host has a link to each of its stations, of which one at a time exists.
             let stations = network.mobility.as_ref().map_or(1, |mobility| mobility.stations.len());
             assert!(network.links.len() < network.nodes.len() + stations - 1, "a tree has fewer links than nodes");
-            // Counts of flows are fine, but tell the fuzzer nothing.
+            // Large numbers of flows are valid, but give the fuzzer no information.
             if network.flows.len() > 1_000 {
                 return Corpus::Reject;
             }

@@ -1,4 +1,5 @@
-//! The snoop element: whatever passes, its memory stays bounded, and what is none of its business passes unchanged.
+//! Tests the snoop element with arbitrary packets: its memory stays bounded, and packets that it does not treat pass
+//! unchanged.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -47,7 +48,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             wait(&mut snoop, now, |output| {
                 if let Output::Transmit(_, why, packet) = output {
                     let due = matches!(why, Why::Repair(_) | Why::Released);
-                    assert!(due, "a timer sends nothing but repairs and what was held: {why:?} {packet:?}");
+                    assert!(due, "a timer sent a packet that is neither a repair nor held: {why:?} {packet:?}");
                 }
             });
         } else {
@@ -61,12 +62,12 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             drain(&mut snoop, now, |output| {
                 passed |= matches!(output, Output::Transmit(to, _, out) if to == across && out == packet);
             });
-            // With flow control the window in it may be another.
+            // With flow control, the window in the packet may differ.
             let fin = packet.tcp().is_some_and(|tcp| tcp.flags.has(Flags::FIN));
             let must_pass = (is_control(&packet) && (config.hop.is_none() || !fin))
                 || packet.integrity != Integrity::Intact
                 || config.awareness == TcpAwareness::Unaware;
-            assert!(passed || !must_pass, "{packet:?} was kept");
+            assert!(passed || !must_pass, "{packet:?} did not pass");
         }
         assert!(snoop.cached_bytes() <= config.cache_bytes && snoop.connections() <= config.connections);
         Ok(())

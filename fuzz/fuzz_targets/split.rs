@@ -1,4 +1,4 @@
-//! The split relay between two ends that say anything.
+//! Tests the split relay between two ends that send arbitrary packets.
 #![no_main]
 
 use std::sync::Arc;

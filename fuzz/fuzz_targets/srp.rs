@@ -1,4 +1,5 @@
-//! An end of SRP between a TCP and a hop that say anything: bounded memory, no panic, nothing out of a port that it does not have.
+//! Tests an end of SRP between a TCP and a hop that send arbitrary packets: memory is bounded, there is no panic, and
+//! no output to a port that the end does not have.
 #![no_main]
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ fn number(u: &mut Unstructured<'_>) -> Result<u16> {
     if u.ratio(1, 4)? { u.arbitrary() } else { u.int_in_range(0..=12) }
 }
 
-/// What the other end of the hop may put in front: mostly well-formed.
+/// Returns headers that the other end of the hop may prepend: mostly well-formed.
 fn headers(u: &mut Unstructured<'_>) -> Result<LinkHeaders> {
     let mut link = LinkHeaders::NONE;
     if u.ratio(7, 8)? {

@@ -1,7 +1,7 @@
-//! The tunnel's sessions, before and after decryption: two ends with keys, or without keys on a trusted network, where
-//! every received byte reaches the code behind the seal. For any input, deadlines are in the future, memory is bounded,
-//! off-path attackers receive no more bytes than they send, and with keys all packets that arrive were sent, and arrive
-//! once.
+//! Tests the tunnel's sessions, before and after decryption: two ends with keys, or without keys on a trusted network,
+//! where every received byte reaches the code after decryption. For any input, deadlines are in the future, memory is
+//! bounded, off-path attackers receive no more bytes than they send, and with keys all packets that arrive were sent,
+//! and arrive once.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
         let keepalive = if u.arbitrary()? { Some(Duration::from_secs(u.int_in_range(1..=60)?)) } else { None };
         let endpoint = if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None };
         let peer = PeerConfig { key, preshared: PresharedKey::default(), endpoint, allowed: vec![], keepalive };
-        let peer = tunnel.add_peer(Instant::ZERO, peer).expect("it is the only one");
+        let peer = tunnel.add_peer(Instant::ZERO, peer).expect("it is the only peer");
         ends.push(End { tunnel, peer, next: 0, sent: BTreeSet::new(), taken: BTreeSet::new() });
     }
     ends.try_into().map_err(|_| arbitrary::Error::IncorrectFormat)
@@ -62,7 +62,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let mut ends = ends(u, keys)?;
     let mut underway: Vec<Datagram> = Vec::new();
     let mut now = Instant::ZERO;
-    // Bytes that came from each address, less those that went there.
+    // Bytes received from each address, minus those sent to it.
     let mut given: [BTreeMap<SocketAddr, i64>; 2] = Default::default();
     steps(u, 300, |u| {
         let at = usize::from(u.arbitrary::<bool>()?);
@@ -96,7 +96,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 None
             }
             5 => Some(Datagram { to: at, from: address(u.arbitrary()?), bytes: u.arbitrary()? }),
-            // One of those on the way: mostly the oldest; as it is, changed, cut, from elsewhere, or lost; it may come again.
+            // One of the datagrams in flight, mostly the oldest: unchanged, modified, truncated, from another address,
+            // or lost. It may arrive several times.
             _ if underway.is_empty() => None,
             _ => {
                 let which = if u.ratio(1, 4)? { u.choose_index(underway.len())? } else { 0 };
@@ -110,7 +111,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                         let place = u.choose_index(bytes.len())?;
                         changed.bytes[place] = u.arbitrary()?;
                     }
-                    // What stands behind the header is anything: without keys it is taken for frames.
+                    // Arbitrary bytes follow the header: without keys they are parsed as frames.
                     5 | 6 if bytes.len() >= OVERHEAD => {
                         changed.bytes.truncate(HEADER);
                         changed.bytes[0] = if u.arbitrary()? { 5 } else { 0x85 };
@@ -138,22 +139,22 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             if let Arrival::Link { number, frames, .. } = end.tunnel.handle_datagram(now, from, &mut bytes) {
                 let text = bytes[frames].to_vec();
                 if keys {
-                    assert!(ends[to].taken.insert(number), "{number} twice");
-                    assert!(ends[1 - to].sent.contains(&(number, text)), "{number} was never sent");
+                    assert!(ends[to].taken.insert(number), "packet {number} arrived twice");
+                    assert!(ends[1 - to].sent.contains(&(number, text)), "packet {number} was never sent");
                 }
             }
         }
         for (at, end) in ends.iter_mut().enumerate() {
             if end.tunnel.poll_deadline().is_some_and(|deadline| deadline <= now) {
                 end.tunnel.handle_timeout(now, now.as_nanos());
-                assert!(end.tunnel.poll_deadline().is_none_or(|deadline| deadline > now), "a deadline lies ahead");
+                assert!(end.tunnel.poll_deadline().is_none_or(|deadline| deadline > now), "the deadline has passed");
             }
             while let Some(transmit) = end.tunnel.poll_transmit() {
-                // Who is not the peer, as far as is known, has given as much before.
+                // An address that is not known to be the peer's receives no more bytes than it has sent.
                 if Some(transmit.to) != end.tunnel.address(end.peer) && transmit.to != address(1 - at as u8) {
                     let given = given[at].entry(transmit.to).or_default();
                     *given -= transmit.bytes.len() as i64;
-                    assert!(*given >= 0 || !keys, "{} got more than it gave", transmit.to);
+                    assert!(*given >= 0 || !keys, "{} received more bytes than it sent", transmit.to);
                 }
                 if underway.len() < 100 {
                     underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes: transmit.bytes });

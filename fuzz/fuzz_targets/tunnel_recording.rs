@@ -1,4 +1,4 @@
-//! Recordings of the tunnel: whatever a file holds, the simulator's node decides on it, or one line says why not.
+//! Tests arbitrary recordings of the tunnel: the simulator's node decides on each, or it yields a one-line message.
 #![no_main]
 
 use std::io::Cursor;

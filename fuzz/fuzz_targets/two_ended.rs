@@ -1,5 +1,5 @@
-//! Two ends of a two-ended link over a channel that loses, doubles and reorders: nothing arrives twice; with garbage in between, at
-//! least bounded memory and no endless output.
+//! Tests two ends of a two-ended link over a channel that loses, duplicates and reorders frames: no packet arrives
+//! twice. With invalid frames in between, memory stays bounded and output ends.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -12,7 +12,7 @@ use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 
-/// Frames that the channel holds at most; the oldest are lost.
+/// Maximum number of frames in the channel; the oldest are lost.
 const ON_THE_WAY: usize = 1_000;
 
 fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
@@ -29,7 +29,7 @@ fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
     })
 }
 
-/// An end and what it sent and handed out.
+/// An end, and the packets that it has sent and delivered.
 struct End {
     node: TwoEnded,
     sent: Vec<Packet>,
@@ -119,7 +119,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 next += 1;
                 Some((Port::WIRED, Packet { body: Body::Datagram { number: next }, len: 100, ..Packet::default() }))
             }
-            // One of the frames on the way: mostly the oldest; it is lost, or arrives, or arrives and stays on the way.
+            // One of the frames in flight, mostly the oldest: it is lost, or arrives, or arrives and stays in flight.
             kind => {
                 let sent = &mut ends[1 - at].sent;
                 let index = if u.ratio(1, 4)? { usize::from(u.arbitrary::<u8>()?) } else { 0 };

@@ -1,7 +1,7 @@
-//! What the fuzz targets share: packets, configurations and steps made from arbitrary bytes.
+//! Packets, configurations and steps made from arbitrary bytes, for all fuzz targets.
 //!
-//! Numbers are drawn so that they meet: sequence numbers near each other and near the wrap, few flows, small sizes; and now
-//! and then anything.
+//! Numbers are drawn so that they interact: sequence numbers near each other and near the wrap, few flows, small sizes,
+//! and occasionally arbitrary values.
 
 pub mod hostile;
 
@@ -18,7 +18,7 @@ use lasthop_proto::tcp::TickPhase;
 use lasthop_proto::tcp::config::{AckCongestion, DelayedAck, EcnMode, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
-/// Half of all values near `base`, as seen in steps of a segment; the others anything.
+/// Returns a sequence number: in half of all cases near `base`, in steps of a segment; otherwise arbitrary.
 fn near(u: &mut Unstructured<'_>, base: u32) -> Result<Seq> {
     Ok(match u.int_in_range(0..=7u8)? {
         0 => Seq(u.arbitrary()?),
@@ -28,16 +28,16 @@ fn near(u: &mut Unstructured<'_>, base: u32) -> Result<Seq> {
     })
 }
 
-/// What the other side of a conversation is likely to say: the sequence number that we wait for, and ours.
+/// Numbers that the other end is likely to send: the sequence number that we expect, and our own.
 #[derive(Clone, Copy, Debug)]
 pub struct Bases {
     /// The peer's next sequence number.
     pub seq: u32,
-    /// Ours.
+    /// Our next sequence number.
     pub ack: u32,
 }
 
-/// A TCP header.
+/// Returns a TCP header.
 fn segment(u: &mut Unstructured<'_>, bases: Bases) -> Result<Segment> {
     let mut options = Options {
         mss: rarely(u)?.then(|| u.arbitrary()).transpose()?,
@@ -68,7 +68,7 @@ fn rarely(u: &mut Unstructured<'_>) -> Result<bool> {
     u.ratio(1, 8)
 }
 
-/// A packet of `flow` from `from`.
+/// Returns a packet of `flow` from `from`.
 pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) -> Result<Packet> {
     let body = match u.ratio(1, 30)? {
         true => Body::Datagram { number: u.arbitrary()? },
@@ -104,7 +104,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
     Ok(packet)
 }
 
-/// A packet on its way through a base station, of one of a few flows.
+/// Returns a packet that passes through a base station, of one of a few flows.
 pub fn passing(u: &mut Unstructured<'_>) -> Result<(Port, Packet)> {
     let flow = FlowId(if rarely(u)? { u.arbitrary()? } else { u32::from(u.arbitrary::<u8>()? & 3) });
     let port = match u.int_in_range(0..=40u8)? {
@@ -117,7 +117,7 @@ pub fn passing(u: &mut Unstructured<'_>) -> Result<(Port, Packet)> {
     Ok((port, packet(u, flow, from, bases)?))
 }
 
-/// Time that passes between two steps: nanoseconds to minutes, some of it exactly on ticks.
+/// Returns the time between two steps: nanoseconds to minutes, in part exactly at ticks.
 pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
     Ok(match u.int_in_range(0..=5u8)? {
         0 => Duration::from_nanos(0),
@@ -128,7 +128,7 @@ pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
     })
 }
 
-/// One of the presets with some keys changed.
+/// Returns one of the presets with some keys changed.
 pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
     let preset = *u.choose(&[
         Preset::BsdLite,
@@ -163,27 +163,27 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
     Ok(config)
 }
 
-/// The phase of a host's ticks.
+/// Returns the phase of a host's ticks.
 pub fn phase(u: &mut Unstructured<'_>) -> Result<TickPhase> {
     let tick = |u: &mut Unstructured<'_>| Ok(Duration::from_millis(u.int_in_range(0..=199)?));
     Ok(TickPhase { slow: tick(u)?, fast: tick(u)? })
 }
 
-/// No node answers one packet or one timer with more outputs than this.
+/// Maximum number of outputs of a node in response to one packet or timer.
 const MOST_OUTPUTS: usize = 200_000;
 
-/// Drains a node as drivers do, which checks the rules of the contract, and hands each output to `sink`.
+/// Drains a node as drivers do, which checks the rules of the contract, and passes each output to `sink`.
 pub fn drain(node: &mut impl Node<()>, now: Instant, mut sink: impl FnMut(Output<()>)) {
     let mut outputs = 0;
     pump(node, now, |output| {
         outputs += 1;
-        assert!(outputs < MOST_OUTPUTS, "a node that never runs dry");
+        assert!(outputs < MOST_OUTPUTS, "the node produces output without end");
         sink(output);
     });
-    assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+    assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "the deadline of a drained node has passed");
 }
 
-/// Lets time pass up to `until`, waking the node whenever it asks for it, and at `until`.
+/// Advances time to `until`, and wakes the node at each of its deadlines and at `until`.
 pub fn wait(node: &mut impl Node<()>, until: Instant, mut sink: impl FnMut(Output<()>)) {
     for _ in 0..MOST_OUTPUTS {
         match node.poll_deadline() {
@@ -192,17 +192,17 @@ pub fn wait(node: &mut impl Node<()>, until: Instant, mut sink: impl FnMut(Outpu
                 drain(node, deadline, &mut sink);
             }
             _ => {
-                // Too early, and harmless.
+                // The call is early, and has no effect.
                 node.handle_timeout(until);
                 drain(node, until, &mut sink);
                 return;
             }
         }
     }
-    panic!("a node that wakes without end");
+    panic!("the node sets deadlines without end");
 }
 
-/// Runs `step` with what is left of the input until it is used up, at most `most` times.
+/// Runs `step` with the rest of the input until it is used up, at most `most` times.
 pub fn steps(
     u: &mut Unstructured<'_>,
     most: usize,

@@ -1,46 +1,46 @@
-//! Models of a connection's two ends: the sender behind the wire, the receiver behind the hop, who sends no data.
+//! Models of a connection's two ends: the sender on the wire, and the receiver behind the hop, which sends no data.
 
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 
-/// The sender's and the receiver's first number: both are about to wrap.
+/// Initial sequence numbers of sender and receiver: both are about to wrap.
 pub const SENDER_ISS: Seq = Seq(u32::MAX - 700);
 pub const RECEIVER_ISS: Seq = Seq(u32::MAX - 3);
-/// What both clocks show when the script begins.
+/// Clocks of both ends at the beginning of the script.
 pub const SENDER_CLOCK: u32 = u32::MAX - 40;
 pub const RECEIVER_CLOCK: u32 = 0x7fff_ffe0;
 
-/// Returns the byte that the sender sent with a number, or the one that an attacker puts there.
+/// Returns the byte that the sender sends at a sequence number, or the one that an attacker puts there.
 pub fn byte(seq: u32, content: Content) -> u8 {
     let genuine = (seq.wrapping_mul(2_654_435_761) >> 13) as u8;
     if content == Content::Genuine { genuine } else { !genuine }
 }
 
-/// Whose bytes a packet carries.
+/// Origin of the bytes in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Content {
-    /// The sender's.
+    /// Sent by the sender.
     #[default]
     Genuine,
-    /// An attacker's.
+    /// Sent by an attacker.
     Forged,
 }
 
 /// A packet as the ends see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pkt {
-    /// Its header.
+    /// TCP header.
     pub segment: Segment,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub len: u32,
-    /// Which these are.
+    /// Origin of the payload.
     pub content: Content,
-    /// It carries an option of an unknown kind.
+    /// True if it carries an option of an unknown kind.
     pub odd: bool,
 }
 
 impl Pkt {
-    /// Without payload.
+    /// Creates a packet without payload.
     pub fn bare(segment: Segment) -> Self {
         Self { segment, len: 0, content: Content::Genuine, odd: false }
     }
@@ -50,22 +50,22 @@ impl Pkt {
         self.len + u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN))
     }
 
-    /// Behind its last byte.
+    /// Returns the sequence number after its last byte.
     pub fn end(&self) -> Seq {
         self.segment.seq + self.seq_len()
     }
 }
 
-/// What both ends agreed on.
+/// Parameters that both ends have negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Payload of the sender's segments.
+    /// Payload of the sender's segments, in bytes.
     pub mss: u32,
     pub timestamps: bool,
     pub sack: bool,
-    /// The shift of both windows.
+    /// Shift of the window scale in both directions.
     pub scale: u8,
-    /// Bytes that the receiver's buffer takes.
+    /// Size of the receiver's buffer, in bytes.
     pub buffer: u32,
 }
 
@@ -75,36 +75,37 @@ impl Terms {
     }
 }
 
-/// States that an end may be in, as far as a gateway can tell: from `next.0` to `next.1`, and so on.
+/// States that an end may have, as far as a gateway can know: from `next.0` to `next.1`, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The number that it waits for.
+    /// Next expected sequence number.
     pub next: (Seq, Seq),
-    /// The end of its window.
+    /// Right edge of its window.
     pub edge: Seq,
-    /// The earliest timestamp that it takes, in the first state and the last: of two far apart neither is the earlier.
+    /// Earliest timestamp that the end accepts, in the first state and in the last. If the two are far apart, neither
+    /// is the earlier.
     pub recent: Option<(u32, u32)>,
-    /// A reset with a number up to here that it may wait for: all that was sent may have come.
+    /// End of the data sent. The end may expect a reset with any number up to it, since all data may have arrived.
     pub sent: Seq,
-    /// The acknowledgments that it takes (RFC 5961 §5).
+    /// Acknowledgments that the end accepts (RFC 5961 §5).
     pub acks: (Seq, Seq),
 }
 
-/// What an end makes of a packet.
+/// Judgement of a packet by an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// It takes it.
+    /// Accepted.
     Taken,
-    /// It refuses it, but it may be a retransmission by the other end.
+    /// Refused, but may be a retransmission by the other end.
     Old,
-    /// It refuses it.
+    /// Refused.
     Refused,
-    /// It takes it for the end of the connection.
+    /// Accepted as the end of the connection.
     Reset,
 }
 
 impl Bounds {
-    /// RFC 9293 §3.10.7.4 with RFC 5961 and RFC 7323 §5.3. `first`: the other end's first byte.
+    /// Judges a packet by RFC 9293 §3.10.7.4 with RFC 5961 and RFC 7323 §5.3. `first` is the other end's first byte.
     pub fn judge(&self, packet: &Pkt, first: Seq) -> Judgement {
         let Segment { seq, ack, flags, options, .. } = packet.segment;
         if flags.has(Flags::RST) {
@@ -120,8 +121,9 @@ impl Bounds {
         if ack.lt(self.acks.0) || ack.gt(self.acks.1) {
             return Judgement::Refused;
         }
-        // Inside: any of its bytes is, or, where it has none, its number. RFC 9293 asks for the first or the last; Linux also takes
-        // what reaches beyond the window on both sides, and what is empty at its edge, as one who has filled it sends.
+        // A segment is inside if any of its bytes is, or if it is empty, its number. RFC 9293 requires the first or the
+        // last byte. Linux also accepts segments that extend beyond the window on both sides, and empty ones at its
+        // edge, which a sender that has filled the window sends.
         let (from, to, end) = (self.next.0, self.edge, packet.end());
         let within = |at: Seq| at.ge(from) && at.lt(to);
         let inside = match (packet.seq_len(), to.since(from)) {
@@ -140,14 +142,14 @@ impl Bounds {
     }
 }
 
-/// What an end does with a packet.
+/// Reaction of an end to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
-    /// Nothing more.
+    /// No reaction.
     Silence,
-    /// It says what it has.
+    /// Sends an acknowledgment.
     Acknowledge,
-    /// Its connection is over, or beyond saving.
+    /// The connection has ended, or cannot be saved.
     Broken,
 }
 
@@ -155,16 +157,16 @@ pub enum Reaction {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     terms: Terms,
-    /// The number that it waits for, and the end of its window.
+    /// Next expected sequence number, and right edge of the window.
     pub next: Seq,
     pub edge: Seq,
-    /// What came ahead of it, in order, disjoint.
+    /// Out-of-order data: disjoint ranges, in order.
     early: Vec<(Seq, Seq)>,
     recent: u32,
     acknowledged: Seq,
-    /// Its clock.
+    /// Clock of its timestamps.
     pub clock: u32,
-    /// Whether its application takes what comes.
+    /// True if its application reads the data.
     pub reads: bool,
 }
 
@@ -183,7 +185,7 @@ impl Receiver {
         }
     }
 
-    /// What it takes now.
+    /// Returns the packets that it accepts at present.
     pub fn bounds(&self) -> Bounds {
         let own = RECEIVER_ISS + 1;
         let window = u32::from(SENDER_WINDOW) << self.terms.scale;
@@ -239,7 +241,7 @@ impl Receiver {
         }
     }
 
-    /// What it says now.
+    /// Returns the acknowledgment of its present state.
     pub fn acknowledgment(&mut self) -> Pkt {
         if self.reads {
             let room = self.terms.buffer >> self.terms.scale << self.terms.scale;
@@ -252,26 +254,26 @@ impl Receiver {
             blocks.for_each(|block| options.sack.push(block));
         }
         let window = (self.edge.since(self.next) >> self.terms.scale) as u16;
-        // What the shift cuts off is no longer granted.
+        // The part of the window below the shift is no longer granted.
         let seq = RECEIVER_ISS + 1;
         Pkt::bare(Segment { seq, ack: self.next, window, flags: Flags::ACK, options })
     }
 }
 
-/// What the sender grants the receiver, before the shift.
+/// Window that the sender grants the receiver, before the shift.
 pub const SENDER_WINDOW: u16 = 500;
 
-/// The end behind the wire.
+/// The end on the wire.
 #[derive(Clone, Debug)]
 pub struct Sender {
     terms: Terms,
-    /// The oldest number that is not acknowledged, the next to send, and the end of the window.
+    /// Lowest unacknowledged number, next number to send, and right edge of the window.
     pub oldest: Seq,
     pub next: Seq,
     pub edge: Seq,
     largest: u32,
     recent: u32,
-    /// Its clock.
+    /// Clock of its timestamps.
     pub clock: u32,
 }
 
@@ -282,7 +284,7 @@ impl Sender {
         Self { terms, oldest: next, next, edge, largest: terms.buffer, recent, clock: SENDER_CLOCK }
     }
 
-    /// What it takes now.
+    /// Returns the packets that it accepts at present.
     pub fn bounds(&self) -> Bounds {
         let peer = RECEIVER_ISS + 1;
         let edge = peer + (u32::from(SENDER_WINDOW) << self.terms.scale);
@@ -299,7 +301,7 @@ impl Sender {
             Judgement::Taken => {}
         }
         if packet.seq_len() > 0 {
-            // The receiver sends no data: an attacker's bytes move this end ahead of it.
+            // The receiver sends no data: an attacker's bytes advance this end beyond it.
             return Reaction::Broken;
         }
         if let Some(times) = options.timestamps.filter(|_| self.terms.timestamps)
@@ -317,7 +319,7 @@ impl Sender {
         Reaction::Silence
     }
 
-    /// Bytes of its stream from `seq` on.
+    /// Returns `len` bytes of its stream starting at `seq`.
     pub fn data(&self, seq: Seq, len: u32) -> Pkt {
         let options = Options { timestamps: self.terms.times(self.clock, self.recent), ..Options::default() };
         let flags = if len > 0 { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
@@ -325,7 +327,7 @@ impl Sender {
         Pkt { len, ..Pkt::bare(segment) }
     }
 
-    /// The next segments, as one packet; none without room in the window.
+    /// Returns the next segments as one packet, or `None` if the window is full.
     pub fn next_data(&mut self, segments: u32) -> Option<Pkt> {
         let len = self.edge.since(self.next).min(segments * self.terms.mss);
         let packet = self.data(self.next, len);
@@ -334,7 +336,8 @@ impl Sender {
     }
 }
 
-/// The three packets that open the connection; the receiver begins. And which port of the gateway each comes in at.
+/// Returns the three packets that open the connection, beginning with the receiver's, and whether each arrives at the
+/// wired port of the gateway.
 pub fn handshake(terms: Terms) -> [(bool, Pkt); 3] {
     let open = |val, ecr| Options {
         mss: Some(terms.mss as u16 + 12),

@@ -1,4 +1,5 @@
-//! What stands between the ends: the gateway's engine with bytes, as drivers feed it, and the mechanism without, which is faster.
+//! Gateways between the ends: the engine with packets as bytes, as drivers pass them, and the mechanism without bytes,
+//! which is faster.
 
 use std::fmt::Debug;
 use std::num::NonZeroU16;
@@ -14,12 +15,12 @@ use lasthop_wire::{Checksum, Route, amend, build, parse};
 
 use super::ends::{Content, Pkt, byte};
 
-/// How the gateway is set up.
+/// Settings of the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     pub flow_control: bool,
     pub detection: LocalDetection,
-    /// Few connections and bytes.
+    /// True if connections and bytes are limited to few.
     pub tight: bool,
 }
 
@@ -34,46 +35,46 @@ impl Setup {
     }
 }
 
-/// How a packet comes.
+/// Properties of a packet's arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Coming {
-    /// Bits that are flipped on the way, by their number in the packet.
+    /// Bits that are flipped in transit, by their number in the packet.
     pub flips: Option<[u16; 2]>,
-    /// Payload of its segments, where it is many: receive offload made it.
+    /// Payload of its segments, if receive offload merged several.
     pub merged: Option<u32>,
-    /// From the end that it does not come from, as far as its addresses say.
+    /// True if it arrives from the end that its addresses do not name as the source.
     pub astray: bool,
 }
 
-/// A packet that a gateway sends by itself.
+/// A packet that a gateway sends independently.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sent {
     pub towards: Port,
     pub segment: Segment,
     pub len: u32,
-    /// Its payload, where that is not the sender's.
+    /// Payload, if it differs from the sender's.
     pub odd: Option<Vec<u8>>,
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Passed {
     Unchanged,
     No,
-    /// This comes instead.
+    /// Replaced by this packet.
     As(Sent),
 }
 
-/// A gateway.
+/// Gateway under test.
 pub trait Middle: Debug {
-    /// A packet as it takes them.
+    /// Packet in the form that the gateway accepts.
     type Packet;
-    /// What it says to a packet or at a time.
+    /// Output of the gateway in response to a packet or a timeout.
     type Said: PartialEq + Debug;
 
     fn new(setup: Setup) -> Self;
 
-    /// `None` when the damage does not show: then it is none.
+    /// Returns the packet for the gateway; `None` if flipped bits do not change it, or the gateway does not support it.
     fn packet(packet: &Pkt, port: Port, coming: Coming) -> Option<Self::Packet>;
 
     fn take(&mut self, now: Instant, port: Port, packet: &Self::Packet) -> Self::Said;
@@ -82,11 +83,11 @@ pub trait Middle: Debug {
 
     fn poll_deadline(&self) -> Option<Instant>;
 
-    /// What it says, in the world's terms: what became of the packet, what it sends besides.
+    /// Converts the gateway's output: the fate of the packet, and the packets that the gateway sent in addition.
     fn read(said: &Self::Said) -> (Passed, Vec<Sent>);
 
-    /// Returns its counters, except those of packets as such, and of absorbed acknowledgments, since an attacker may
-    /// have forged an old one.
+    /// Returns its counters, except those of all packets, and of absorbed acknowledgments, since an attacker may have
+    /// forged an old one.
     fn tally(&mut self) -> Vec<u64>;
 }
 
@@ -94,7 +95,7 @@ pub trait Middle: Debug {
 #[derive(Debug)]
 pub struct Bytes(Engine);
 
-/// Between whom: from the sender.
+/// Returns the route of the connection, from the sender.
 fn route() -> Route {
     Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 9, 0, 2], 4000).into() }
 }
@@ -116,7 +117,7 @@ impl Middle for Bytes {
         let way = if (port == Port::WIRED) != coming.astray { route() } else { route().reversed() };
         let mut bytes = build(way, &segment, &payload)?;
         if odd && let Some(view) = parse(&bytes) {
-            // Two NOPs in front of the first option with some become one of a kind that nobody knows.
+            // Two NOPs in front of the first option become an option of an unknown kind.
             amend(&mut bytes, &view, |tcp| {
                 if tcp.get(20..22) == Some(&[1, 1]) {
                     tcp[20..22].copy_from_slice(&[77, 2]);
@@ -158,10 +159,10 @@ impl Middle for Bytes {
 
     fn read((verdict, out): &Self::Said) -> (Passed, Vec<Sent>) {
         let sent = |towards, bytes: &[u8]| {
-            let view = parse(bytes).expect("what is sent is TCP");
+            let view = parse(bytes).expect("the sent packet is TCP");
             assert!(!is_damaged(bytes), "a wrong checksum: {view:?}");
             let there = if towards == Port::WIRELESS { route() } else { route().reversed() };
-            assert_eq!(view.route, there, "between other ends");
+            assert_eq!(view.route, there, "the addresses are not those of the ends");
             let payload = &bytes[view.header_len..view.total_len()];
             let seq = view.segment.seq;
             let genuine = payload.iter().zip(0..).all(|(&is, at)| is == byte((seq + at).0, Content::Genuine));
@@ -171,7 +172,7 @@ impl Middle for Bytes {
         let passed = match verdict {
             Verdict::Accept => Passed::Unchanged,
             Verdict::Drop => Passed::No,
-            // Whose it is, its addresses say.
+            // The addresses determine the direction.
             Verdict::Replace(bytes) => {
                 let data = parse(bytes).is_some_and(|view| view.route == route());
                 Passed::As(sent(if data { Port::WIRELESS } else { Port::WIRED }, bytes))
@@ -190,7 +191,7 @@ impl Middle for Bytes {
     }
 }
 
-/// Whether a checksum is wrong, computed the slow way: word by word (RFC 1071). What is no TCP to begin with is not damaged.
+/// Returns whether a checksum is wrong, computed word by word (RFC 1071). Packets that are not TCP count as undamaged.
 fn is_damaged(packet: &[u8]) -> bool {
     let Some(view) = parse(packet) else { return false };
     let packet = &packet[..view.total_len()];
@@ -208,11 +209,11 @@ fn is_damaged(packet: &[u8]) -> bool {
     folded(sum(ip)) != 0xffff || folded(pseudo + sum(tcp)) != 0xffff
 }
 
-/// The mechanism by itself.
+/// The mechanism without the engine.
 #[derive(Debug)]
 pub struct Bare(Snoop<Token>);
 
-/// Whose bytes a payload holds; which they are follows from their numbers.
+/// Origin of the bytes in a payload; their sequence numbers determine the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Token(Content);
 
@@ -222,7 +223,7 @@ impl Payload for Token {
     }
 }
 
-/// What the mechanism says: what became of the packet that it was given, if any, and all that it sends.
+/// Output of the mechanism: the fate of the packet that it received, if any, and all packets that it sent.
 type BareSaid = (Option<Disposition>, Vec<(Port, Why, Packet<Token>)>);
 
 impl Bare {
@@ -246,7 +247,7 @@ impl Middle for Bare {
     }
 
     fn packet(packet: &Pkt, port: Port, coming: Coming) -> Option<Self::Packet> {
-        // Damage, unknown options and addresses are the engine's business.
+        // The engine handles damage, unknown options and addresses.
         if coming.flips.is_some() || packet.odd || coming.astray {
             return None;
         }
@@ -298,7 +299,7 @@ impl Middle for Bare {
     }
 
     fn tally(&mut self) -> Vec<u64> {
-        // A place in the table, without anything known, is none of this: any SYN takes one.
+        // A slot in the table without any known state does not count, since any SYN takes one.
         vec![self.0.cached_bytes()]
     }
 }

@@ -1,6 +1,6 @@
-//! Scripts as bytes: whatever comes is one; beyond its end are zeros.
+//! Scripts as bytes: any sequence is valid, and zeros follow its end.
 
-/// A script that is being read.
+/// Position in a script.
 #[derive(Clone, Debug)]
 pub struct Script<'s> {
     bytes: &'s [u8],
@@ -25,7 +25,7 @@ impl<'s> Script<'s> {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
-    /// A number near `base`, or anywhere: steps of a segment, of one, or of 2^24.
+    /// Returns a number near `base`, in steps of a segment, of one, or of 2^24, or an arbitrary number.
     pub fn near(&mut self, base: u32, step: u32) -> u32 {
         let how = self.byte();
         let small = |byte: u8| i32::from(byte as i8) as u32;

@@ -1,9 +1,10 @@
-//! A script that shows a fault, made shorter: what is left can be read.
+//! Shrinks a script that shows a fault, so that a person can read it.
 
-/// Goes over a script; each is as many runs as it has bytes, several times.
+/// Number of passes over a script, each of which takes as many runs as the script has bytes, several times.
 const PASSES: usize = 8;
 
-/// The script without bytes that `shows`, which runs it, does not need, and with zeros for those whose value it does not.
+/// Returns the script without bytes that `shows`, which runs it, does not require, and with zeros for bytes whose value
+/// does not matter.
 pub fn shrink(script: &[u8], shows: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut script = script.to_vec();
     for _ in 0..PASSES {

@@ -1,4 +1,4 @@
-//! What happens between the ends, and what must hold.
+//! Executes scripts of events between the ends, and checks the invariants.
 
 mod gateway;
 mod strangers;
@@ -18,45 +18,44 @@ use super::ends::{
 use super::middle::{Coming, Middle, Passed, Setup};
 use super::script::Script;
 
-/// Most turns of a script.
+/// Maximum number of turns of a script.
 const TURNS: usize = 150;
-/// Most packets on their way at once, in each direction.
+/// Maximum number of packets in flight in each direction.
 const UNDER_WAY: usize = 40;
 /// Number of times that the sender retransmits everything outstanding, without losses, before more must be
 /// acknowledged. An attacker may have let it send many windows of data.
 const ROUNDS: usize = 12;
-/// Between two of them.
+/// Time between two such retransmissions.
 const PATIENCE: Duration = Duration::from_millis(1_200);
-/// Timers in one span of time: no gateway has more to do.
+/// Maximum number of timers in one span of time, which no gateway should exceed.
 const MOST_TIMERS: usize = 5_000;
 
-/// How much must hold.
+/// Invariants to check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
-    /// All of it.
+    /// All invariants.
     All,
-    /// Only the outcome at the ends: whether attackers change anything else is not checked, which shows the effects of
-    /// that.
+    /// Only the outcome at the ends. Other changes by attackers are not checked, to show their effects on the outcome.
     Outcome,
 }
 
-/// Which gateway sees a packet.
+/// Gateways that see a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Both,
-    /// Its twin does not: the end that it goes to refuses it.
+    /// Only the gateway: its twin does not see packets that the destination refuses.
     One,
 }
 
-/// Whether the connection goes on.
+/// State of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Whole,
-    /// An attacker has ended it, or injected a packet that breaks it without a gateway, too.
+    /// Ended by an attacker, who may also have injected a packet that would break it without a gateway.
     Over,
 }
 
-/// What an end has shown of itself at the gateway.
+/// State that an end has shown to the gateway.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     next: Seq,
@@ -68,47 +67,47 @@ struct World<'s, M> {
     terms: Terms,
     script: Script<'s>,
     gateway: M,
-    /// It never sees what the ends refuse.
+    /// Second gateway, which never sees packets that the ends refuse.
     twin: M,
     sender: Sender,
     receiver: Receiver,
     now: Instant,
-    /// From the sender to the gateway.
+    /// Packets in flight from the sender to the gateway.
     wired: VecDeque<(Pkt, Coming)>,
-    /// From the receiver to the gateway.
+    /// Packets in flight from the receiver to the gateway.
     up: VecDeque<Pkt>,
     receiver_shown: Shown,
-    /// The timestamp that the sender has echoed at the gateway.
+    /// Timestamp that the sender has echoed in packets seen by the gateway.
     sender_recent: u32,
-    /// The same, or later, with timestamps that attackers echoed and the receiver would accept: the receiver may have
-    /// echoed them in a packet that took another path.
+    /// Latest of `sender_recent` and the timestamps that attackers echoed and the receiver would accept. The receiver
+    /// may have echoed them in a packet that took another path.
     claimed_recent: u32,
-    /// Timestamps of attackers that the receiver would accept, and echoes of earlier ones.
+    /// Attackers' timestamps that the receiver would accept, and echoes of earlier ones.
     stamps: Vec<u32>,
-    /// The end of the window as the receiver granted it.
+    /// Right edge of the window granted by the receiver.
     granted: Seq,
-    /// The end of the sender's window, as the receiver may have announced it: if an attacker announces more, in a
+    /// Right edge of the sender's window that the receiver may have announced. If an attacker announces more, in a
     /// packet that the receiver accepts, the sender may send more.
     granted_up: Seq,
-    /// The end of the sender's window, as it has shown itself at the gateway: that in a SYN is not scaled (RFC 7323 §2.2).
+    /// Right edge of the sender's window as shown to the gateway. The window in a SYN is not scaled (RFC 7323 §2.2).
     sender_edge: Seq,
-    /// The highest number that the sender has seen from the receiver. An attacker's acknowledgment that the sender
-    /// accepts may be ahead of the data sent: as far as a gateway can know, the bytes before it were lost.
+    /// Highest number that the sender has seen from the receiver. An attacker's acknowledgment that the sender accepts
+    /// may be ahead of the data sent: as far as a gateway can know, the bytes before it were lost.
     claimed: Seq,
-    /// The sender's latest timestamp at the gateway, which accepts no echo of a later one: the timestamp of an
+    /// Sender's latest timestamp seen by the gateway, which accepts no echo of a later one. The timestamp of an
     /// attacker's packet that a receiver accepts only in part does not count.
     newest: u32,
-    /// The receiver's.
+    /// Receiver's latest timestamp seen by the gateway.
     receiver_newest: u32,
-    /// The end of what the gateway has seen from the sender.
+    /// End of the sequence space that the gateway has seen from the sender.
     sent_down: Seq,
-    /// The end of the bytes among that.
+    /// End of the data bytes in it.
     carried_down: Seq,
-    /// All data that the gateway has seen, including an attacker's bytes in the window.
+    /// End of all data that the gateway has seen, including an attacker's bytes in the window.
     claimed_down: Seq,
     /// Attackers' bytes that the receiver would accept.
     excused: Vec<(Seq, Seq)>,
-    /// How many of the packets are drawn, and what is left of the draw.
+    /// Share of packets that are lost; `bits` holds the remaining random bits.
     losses: u8,
     strangers: bool,
     demand: Demand,
@@ -117,12 +116,12 @@ struct World<'s, M> {
     fate: Fate,
 }
 
-/// Whether an end takes no timestamp that the other one can send.
+/// Returns whether an end accepts no timestamp that the other one can send.
 fn is_ahead(end: Bounds, clock: u32) -> bool {
     end.recent.is_some_and(|(_, recent)| Seq(recent).gt(Seq(clock)))
 }
 
-/// Runs a script. Panics where something does not hold.
+/// Runs a script. Panics if an invariant is violated.
 pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
     let mut script = Script::new(bytes);
     let (how, size) = (script.byte(), script.byte());
@@ -255,7 +254,7 @@ impl<M: Middle> World<'_, M> {
         }
     }
 
-    /// The receiver says what it has.
+    /// Sends the receiver's acknowledgment.
     fn acknowledge(&mut self) {
         let packet = self.receiver.acknowledgment();
         let edge = packet.segment.ack + (u32::from(packet.segment.window) << self.terms.scale);
@@ -263,7 +262,7 @@ impl<M: Middle> World<'_, M> {
         self.put_up(packet);
     }
 
-    /// What is on its way to the gateway comes there.
+    /// Delivers the packets in flight to the gateway.
     fn flow(&mut self, wired: bool, up: bool) {
         for _ in 0..2 * UNDER_WAY {
             let (next, back) = (wired && !self.wired.is_empty(), up && !self.up.is_empty());
@@ -279,14 +278,14 @@ impl<M: Middle> World<'_, M> {
         }
     }
 
-    /// The sender's packet comes to the gateway.
+    /// Passes the sender's packet to the gateway.
     fn pass_down(&mut self, packet: Pkt, coming: Coming) {
         if let Some(times) = packet.segment.options.timestamps {
-            // Of what the receiver refuses, as it does a keepalive, a gateway cannot know who wrote it.
+            // A gateway cannot know the author of a packet that the receiver refuses, such as a keepalive.
             if self.is_sure(&packet) {
                 self.newest = Seq(self.newest).max(Seq(times.val)).0;
-                // An echo of a timestamp that no end is known to have sent is not accepted either: it came in an
-                // attacker's packet that the sender accepted, and a gateway did not.
+                // An echo of a timestamp that no end is known to have sent is not accepted either. It came in an
+                // attacker's packet that the sender accepted, and that a gateway did not see or refused.
                 if !Seq(times.ecr).gt(Seq(self.receiver_newest)) {
                     self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
                 }
@@ -301,14 +300,14 @@ impl<M: Middle> World<'_, M> {
         }
         self.claimed_down = self.claimed_down.max(packet.end());
         if is_ahead(self.receiver.bounds(), self.sender.clock) {
-            // An attacker has moved the receiver's clock ahead: it refuses all of the sender's packets.
+            // An attacker has advanced the receiver's clock: the receiver refuses all of the sender's packets.
             self.fate = Fate::Over;
             return;
         }
         self.give(packet, Port::WIRED, coming, Seen::Both, Content::Genuine);
     }
 
-    /// Whether the receiver takes all of a packet in the state in which it has shown itself at the gateway.
+    /// Returns whether the receiver accepts a whole packet in the state that it has shown to the gateway.
     fn is_sure(&self, packet: &Pkt) -> bool {
         let Shown { next, edge, recent } = self.receiver_shown;
         let recent = self.terms.timestamps.then_some((recent, recent));
@@ -317,7 +316,7 @@ impl<M: Middle> World<'_, M> {
         inside && bounds.judge(packet, SENDER_ISS + 1) == Judgement::Taken
     }
 
-    /// The receiver's packet comes to the gateway.
+    /// Passes the receiver's packet to the gateway.
     fn pass_up(&mut self, packet: Pkt) {
         let edge = packet.segment.ack + (u32::from(packet.segment.window) << self.terms.scale);
         let shown = &mut self.receiver_shown;
@@ -335,14 +334,14 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, Port::WIRELESS, Coming::default(), Seen::Both, Content::Genuine);
     }
 
-    /// A packet of the opening, which is not lost and has no answer here.
+    /// Passes a packet of the handshake, which is not lost and is not answered here.
     fn pass_only(&mut self, packet: Pkt, port: Port) {
         let Some(packet) = M::packet(&packet, port, Coming::default()) else { return };
         let said = self.gateway.take(self.now, port, &packet);
         assert_eq!(said, self.twin.take(self.now, port, &packet));
-        // The last may grant less than the receiver does.
+        // The last packet may grant less than the receiver does.
         let (passed, sent) = M::read(&said);
-        assert!(passed != Passed::No && sent.is_empty(), "openings pass: {said:?}");
+        assert!(passed != Passed::No && sent.is_empty(), "a packet of the handshake does not pass: {said:?}");
     }
 
     fn react_sender(&mut self, reaction: Reaction) {
@@ -356,7 +355,7 @@ impl<M: Middle> World<'_, M> {
     fn advance(&mut self, span: Duration) {
         let until = self.now + span;
         for turn in 0.. {
-            assert!(turn < MOST_TIMERS, "a gateway that wakes without end");
+            assert!(turn < MOST_TIMERS, "the gateway sets deadlines without end");
             let at = self.gateway.poll_deadline().filter(|&at| at <= until);
             self.now = at.unwrap_or(until);
             let said = self.gateway.wake(self.now);
@@ -374,7 +373,7 @@ impl<M: Middle> World<'_, M> {
         self.receiver.clock = RECEIVER_CLOCK.wrapping_add(millis);
     }
 
-    /// Losses cease: all that the sender sent arrives.
+    /// Ends losses. All data that the sender sent must arrive.
     fn finish(&mut self) {
         if self.fate == Fate::Over {
             return;
@@ -403,8 +402,8 @@ impl<M: Middle> World<'_, M> {
             return;
         }
         let (had, sent) = (self.receiver.next, self.sender.next);
-        assert!(had == sent, "without losses the receiver still waits for {had} of {sent}");
-        assert!(self.sender.oldest == sent, "without losses the sender still waits from {} on", self.sender.oldest);
+        assert!(had == sent, "the receiver lacks data after losses ended: it has {had} of {sent}");
+        assert!(self.sender.oldest == sent, "unacknowledged data after losses ended, from {}", self.sender.oldest);
         let (tally, twin) = (self.gateway.tally(), self.twin.tally());
         self.same(&tally, &twin, "the end: what is held and was done");
     }

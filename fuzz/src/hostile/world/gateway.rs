@@ -1,4 +1,4 @@
-//! What the gateway does with a packet, what it sends, and what must hold of both.
+//! Passes packets to the gateway, and checks its decisions and the packets that it sends.
 
 use std::fmt::Debug;
 
@@ -11,11 +11,11 @@ use super::super::middle::{Coming, Middle, Passed, Sent};
 use super::trace::{Trace, brief, line, print_difference, trace};
 use super::{Demand, Fate, Seen, World};
 
-/// What opens, ends or resets a connection.
+/// Flags that open, end or reset a connection.
 const SPECIAL: Flags = Flags::SYN.with(Flags::FIN).with(Flags::RST);
 
-/// Whether what the gateway sends is a piece of the packet that came just now, which it may not pass as a whole: then it is still
-/// the work of who wrote that.
+/// Returns whether a packet from the gateway is a piece of the packet that has just arrived, which the gateway may not
+/// pass as a whole. The author of the whole packet is then responsible for the piece.
 fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
     let (first, end) = (sent.segment.seq, sent.segment.seq + sent.len);
     let segment = Segment { seq: packet.segment.seq, flags: packet.segment.flags, ..sent.segment };
@@ -35,7 +35,7 @@ fn may_be_kept(packet: &Pkt, port: Port) -> bool {
 }
 
 impl<M: Middle> World<'_, M> {
-    /// A packet comes to the gateway, and goes on from there.
+    /// Passes a packet to the gateway, and its output to the other end.
     pub fn give(&mut self, packet: Pkt, port: Port, coming: Coming, seen: Seen, author: Content) {
         let Some(made) = M::packet(&packet, port, coming) else { return };
         let said = self.gateway.take(self.now, port, &made);
@@ -54,7 +54,7 @@ impl<M: Middle> World<'_, M> {
             Seen::One if self.demand == Demand::Outcome => {}
             Seen::One => {
                 let passes = passed == Passed::Unchanged || passed == Passed::No && may_be_kept(&packet, port);
-                assert!(passes && sent.is_empty(), "it is refused, and passes: {packet:?}: {passed:?}, {sent:?}");
+                assert!(passes && sent.is_empty(), "not passed unchanged: {packet:?}: {passed:?}, {sent:?}");
             }
         }
         if trace() == Trace::States {
@@ -93,18 +93,18 @@ impl<M: Middle> World<'_, M> {
         );
     }
 
-    /// The gateway sends something.
+    /// Handles a packet that the gateway sends.
     pub fn sent(&mut self, sent: Sent) {
         if trace() != Trace::Nothing {
             eprintln!("{} gateway to {:?}: {}", self.now, sent.towards, line(&sent.segment, sent.len));
         }
         let Segment { seq, ack, window, flags, options } = sent.segment;
-        assert!(!flags.meets(SPECIAL), "nobody but the ends opens, ends or resets: {sent:?}");
+        assert!(!flags.meets(SPECIAL), "the gateway opens, ends or resets the connection: {sent:?}");
         if sent.towards == Port::WIRELESS {
             if let Some(times) = options.timestamps {
-                // Of two timestamps half a circle apart, as an attacker may choose, neither is the later.
+                // If an attacker chooses two timestamps half a circle apart, neither is the later one.
                 let known = Seq(times.val).le(Seq(self.sender.clock)) || self.stamps.contains(&times.val);
-                assert!(known, "later than the sender's clock: {sent:?}");
+                assert!(known, "the timestamp is later than the sender's clock: {sent:?}");
             }
             for at in 0..sent.len {
                 let at = seq + at;
@@ -112,22 +112,22 @@ impl<M: Middle> World<'_, M> {
                     sent.odd.as_ref().is_some_and(|odd| odd[at.since(seq) as usize] != byte(at.0, Content::Genuine));
                 let known = if forged { false } else { at.gt(SENDER_ISS) && at.lt(self.sender.next) };
                 let excused = || self.excused.iter().any(|&(from, to)| at.ge(from) && at.lt(to));
-                assert!(known || excused(), "the sender's byte {at} is another, or was never sent: {sent:?}");
+                assert!(known || excused(), "byte {at} differs from the sender's, or was never sent: {sent:?}");
             }
             // The position distinguishes an attacker's bytes from the sender's.
             let content = if sent.odd.is_some() { Content::Forged } else { Content::Genuine };
             let packet = Pkt { segment: sent.segment, len: sent.len, content, odd: false };
             self.arrive(&packet, Port::WIRED, None);
         } else {
-            assert!(ack.le(self.receiver.next), "acknowledges what the receiver does not have: {sent:?}");
+            assert!(ack.le(self.receiver.next), "the gateway acknowledges data that the receiver lacks: {sent:?}");
             let edge = ack + (u32::from(window) << self.terms.scale);
-            assert!(edge.le(self.granted), "grants what the receiver does not: {sent:?}");
-            assert!(sent.len == 0, "the receiver sends no data: {sent:?}");
+            assert!(edge.le(self.granted), "the gateway exceeds the receiver's window: {sent:?}");
+            assert!(sent.len == 0, "the gateway sends data from the receiver, which sends none: {sent:?}");
             self.arrive(&Pkt::bare(sent.segment), Port::WIRELESS, None);
         }
     }
 
-    /// A packet that came in at `port` comes to the other end, or is lost on the hop.
+    /// Delivers a packet that arrived at `port` to the other end, or loses it on the hop.
     fn arrive(&mut self, packet: &Pkt, port: Port, merged: Option<u32>) {
         if port == Port::WIRELESS {
             let reaction = self.sender.take(packet);
@@ -160,7 +160,7 @@ impl<M: Middle> World<'_, M> {
         if self.lossless {
             return false;
         }
-        // Two bits a packet, a byte of the script for four.
+        // Two bits per packet: a byte of the script for four packets.
         if self.losses <= 1 {
             self.losses = 0b1_0000;
             let byte = self.script.byte();

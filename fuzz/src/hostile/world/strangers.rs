@@ -1,4 +1,5 @@
-//! Packets that neither end sent, and damaged ones: who refuses them, and what they excuse where they are taken.
+//! Packets that neither end sent, and damaged packets: which end refuses them, and which faults they excuse if an end
+//! accepts them.
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
@@ -12,7 +13,7 @@ use super::{Demand, Fate, Seen, World};
 const PROBE: u32 = 2;
 
 impl<M: Middle> World<'_, M> {
-    /// Returns an attacker's packet towards the end that waits for `seq` and `ack`.
+    /// Returns an attacker's packet to the end that expects `seq` and `ack`.
     fn forged(&mut self, seqs: [Seq; 4], ack: Seq, clocks: [u32; 2]) -> Pkt {
         let (kind, shape) = (self.script.byte(), self.script.byte());
         let flags = match kind & 0xf {
@@ -77,8 +78,8 @@ impl<M: Middle> World<'_, M> {
             Judgement::Refused if packet.segment.flags.has(Flags::RST) && last(packet.segment.seq) => {
                 return self.fate = Fate::Over;
             }
-            // It acknowledges bytes that another attacker sent as the receiver's: the gateway then refuses the
-            // receiver's own.
+            // It acknowledges bytes that another attacker sent with the receiver's address: the gateway then refuses
+            // the receiver's own.
             Judgement::Taken | Judgement::Old if packet.segment.ack.gt(RECEIVER_ISS + 1) => {
                 return self.fate = Fate::Over;
             }
@@ -99,15 +100,16 @@ impl<M: Middle> World<'_, M> {
                 Seen::Both
             }
             Judgement::Old => {
-                // A gateway that lost sight of the receiver may still wait for them, and give the receiver again what it refuses.
+                // A gateway that has lost the receiver's state may still expect them, and may send the receiver packets
+                // that it refuses.
                 if self.demand == Demand::Outcome {
                     self.excused.push((packet.segment.seq, packet.end()));
                 }
                 Seen::Both
             }
             Judgement::Refused => {
-                // At the edge of a closed window it may be a probe, which the receiver takes once it has opened the window: the
-                // acknowledgment that says so may be lost.
+                // At the edge of a closed window it may be a probe, which the receiver accepts once it has opened the
+                // window. The acknowledgment that announces this may be lost.
                 let (seq, end) = (packet.segment.seq, packet.end());
                 let probed =
                     seq.0.wrapping_sub(shown.next.0) <= self.receiver.next.since(shown.next) && seq.ge(shown.edge);
@@ -120,10 +122,10 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, Port::WIRED, Coming::default(), seen, Content::Forged);
     }
 
-    /// Handles an attacker's packet that an end accepts but a gateway may have to refuse: no true end could have sent
-    /// it in the states that they have shown. Until both show their state, the gateway knows this connection no better
-    /// than one that it picks up midway, and accepts any sender's packets. All earlier checks of the packets that reach
-    /// the ends still apply.
+    /// Handles an attacker's packet that an end accepts but a gateway may have to refuse, since no true end could have
+    /// sent it in the states that they have shown. Until both show their state, the gateway has no more information
+    /// about this connection than about one that it picks up midway, and accepts any sender's packets. All earlier
+    /// checks of the packets that reach the ends still apply.
     fn lose_sight(&mut self) {
         self.demand = Demand::Outcome;
     }
@@ -148,7 +150,7 @@ impl<M: Middle> World<'_, M> {
                 if packet.end() != packet.segment.seq || ack.gt(self.receiver.next) {
                     return self.fate = Fate::Over;
                 }
-                // What the sender has shown of its window, and the stream's first number.
+                // The window that the sender has shown, and the stream's first number.
                 if seq.gt(self.sender_edge) || ack.lt(SENDER_ISS + 1) {
                     self.lose_sight();
                 }
@@ -180,11 +182,11 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, port, Coming { astray: true, ..Coming::default() }, Seen::One, Content::Forged);
     }
 
-    /// A packet that is on its way, or a copy of it, is damaged.
+    /// Damages a packet in flight, or a copy of it.
     pub fn damage(&mut self, rest: u8) {
         let flips = [self.script.word() as u16, self.script.word() as u16];
         let flips = if rest & 1 == 0 { [flips[0]; 2] } else { flips };
-        // Twice the same bit is no damage.
+        // Flipping the same bit twice does no damage.
         let flips = if flips[0] == flips[1] { [flips[0], flips[0] ^ 0x1f8] } else { flips };
         let down = rest & 2 == 0;
         let packet = if down { self.wired.front().map(|&(packet, _)| packet) } else { self.up.front().copied() };
@@ -194,7 +196,7 @@ impl<M: Middle> World<'_, M> {
         let coming = Coming { flips: Some(flips), ..Coming::default() };
         self.give(packet.unwrap_or(own), port, coming, Seen::One, Content::Genuine);
         if rest & 4 != 0 {
-            // It was that one.
+            // The damaged packet was this one.
             if down {
                 self.wired.pop_front();
             } else {

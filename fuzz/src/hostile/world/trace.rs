@@ -1,4 +1,5 @@
-//! What happens, printed: where `LASTHOP_TRACE` is set; as `states`, with what the gateway knows and its twin does not.
+//! Prints the events of a script if `LASTHOP_TRACE` is set. The value `states` adds the state that the gateway has and
+//! its twin lacks.
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -9,16 +10,16 @@ use lasthop_proto::seq::Seq;
 use super::super::ends::{RECEIVER_ISS, SENDER_ISS};
 use super::super::middle::Passed;
 
-/// What is printed.
+/// Extent of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trace {
     Nothing,
     Packets,
-    /// Besides, where the gateway's state is another than its twin's.
+    /// Packets, and differences between the states of the gateway and its twin.
     States,
 }
 
-/// What is to be printed.
+/// Returns the requested extent of the trace.
 pub fn trace() -> Trace {
     static TRACE: OnceLock<Trace> = OnceLock::new();
     *TRACE.get_or_init(|| match std::env::var_os("LASTHOP_TRACE") {
@@ -47,7 +48,7 @@ pub fn print_difference(gateway: &impl Debug, twin: &impl Debug) {
     }
 }
 
-/// A segment in a trace, its numbers counted from the first bytes of both streams.
+/// Formats a segment for a trace, with numbers relative to the first bytes of both streams.
 pub fn line(segment: &Segment, len: u32) -> String {
     let Segment { seq, ack, window, flags, options } = segment;
     let from = |at: &Seq, first: Seq| at.0.wrapping_sub(first.0.wrapping_add(1)) as i32;
