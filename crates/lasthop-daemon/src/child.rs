@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Maximum time until the first heartbeat of a worker.
 pub const START: Duration = Duration::from_secs(5);
 
-/// Maximum time for a worker to exit by itself.
+/// Maximum time for a worker to exit voluntarily.
 const END: Duration = Duration::from_millis(500);
 
 /// Command of a worker: a program whose standard input is its end of a [`Channel`].
@@ -60,11 +60,11 @@ pub struct Worker {
 /// Life cycle of a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// The worker has not reported yet that it takes packets.
+    /// The worker has not reported yet that it processes packets.
     Starting,
-    /// The worker takes packets.
+    /// The worker processes packets.
     Working,
-    /// The worker takes packets. and is applying a new configuration.
+    /// The worker processes packets, and is applying a new configuration.
     Changing,
     /// The worker has ended, or must be ended.
     Lost(String),

@@ -66,13 +66,13 @@ impl Keeper {
         self.started.saturating_sub(1)
     }
 
-    /// Returns the process that takes packets; `None` while a worker is starting.
+    /// Returns the process that processes packets; `None` while a worker is starting.
     pub fn process(&self) -> Option<u32> {
         let serving = |worker: &&Worker| matches!(worker.phase, Phase::Working | Phase::Changing);
         self.worker.as_ref().filter(serving).map(|worker| worker.child.id())
     }
 
-    /// Returns the worker, if it takes packets and orders.
+    /// Returns the worker, if it processes packets and orders.
     pub fn working(&self) -> Option<&Worker> {
         self.worker.as_ref().filter(|worker| worker.phase == Phase::Working)
     }

@@ -546,7 +546,7 @@ proptest! {
         if let Ok(report) = diagnose(&bytes[..], &Options::default()) {
             let mut out = Vec::new();
             crate::annotate::annotate(&report, &bytes[..], &mut out).unwrap();
-            // What was annotated reads as well, and says the same of as many packets.
+            // The annotated capture can be read as well, and yields the same for as many packets.
             let again = diagnose(&out[..], &Options::default()).unwrap();
             prop_assert_eq!(again.packets, report.packets);
             for flow in &report.flows {

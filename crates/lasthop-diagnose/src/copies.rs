@@ -158,7 +158,7 @@ impl Copies {
     }
 
     fn habits(&mut self, route: Route) -> &mut Habits {
-        // Beyond the limit of directions, nothing is learnt of new ones.
+        // New directions beyond the limit are ignored.
         let route = if self.habits.len() < MOST_ROUTES || self.habits.contains_key(&route) { route } else { NOBODY };
         self.habits.entry(route).or_default()
     }

@@ -70,7 +70,7 @@ impl Answers {
     }
 
     fn asked(&mut self, val: u32, time: i64) {
-        // Of packets with the same timestamp, the first one counts, even if the others arrive after the answer.
+        // The first of several packets with the same timestamp counts, even if the others arrive after the answer.
         if self.newest.is_some_and(|newest| newest.wrapping_sub(val) as i32 >= 0) {
             return;
         }

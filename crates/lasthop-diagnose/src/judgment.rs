@@ -67,7 +67,7 @@ pub(crate) fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
     nanos[Factor::AfterCongestion as usize] += half.losses.after_marks();
     let mut cause = None;
     for (loss, report) in half.losses.list().iter().zip(losses) {
-        // A needless retransmission stands for the loss before it.
+        // A needless retransmission represents the loss before it.
         if report.needless.is_none() {
             cause = Some(match report.verdict.cause {
                 Cause::Corruption => Factor::AfterCorruption,
@@ -83,7 +83,7 @@ pub(crate) fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
         nanos[factor as usize] = nanos[factor as usize].saturating_add(loss.charged);
     }
     if losses.iter().any(|loss| loss.needless.is_none() && loss.verdict.cause == Cause::Policed) {
-        // Whatever the queue before it, the policer's rate is that of the bottleneck.
+        // The policer's rate is the bottleneck rate, regardless of the queue in front of it.
         nanos[Factor::Policer as usize] += std::mem::take(&mut nanos[Factor::Bottleneck as usize]);
     }
     let total: f64 = nanos.iter().map(|&nanos| nanos as f64).sum();

@@ -55,7 +55,7 @@ fn a_lost_handshake_is_repeated_and_given_up_after_90_seconds() {
     let peer = net.ends[0].peer;
     assert_eq!(net.ends[0].events, [Event::Unreachable { peer }]);
     assert_eq!(net.ends[0].tunnel.poll_deadline(), None);
-    // Data to send starts it again.
+    // Data to send starts another handshake.
     net.fate = Box::new(|_| Fate::Arrives);
     net.send(0, b"");
     net.run(secs(1));

@@ -72,8 +72,8 @@ impl Version {
     }
 }
 
-/// Returns the ECN field of a packet of which nothing but its first two bytes need be there. Packets of other versions
-/// than 6 have it where IPv4 has it.
+/// Returns the ECN field of a packet of which only the first two bytes must be present. Packets of other versions than
+/// 6 have it where IPv4 has it.
 #[inline]
 pub fn ecn(packet: &[u8]) -> Ecn {
     match packet {

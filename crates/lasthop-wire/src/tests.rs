@@ -176,7 +176,7 @@ proptest! {
         bytes[at] ^= 1u8 << bit;
         let wrong = match (at < view.ip_len, route.source.is_ipv4()) {
             (true, true) => Checksums::IpWrong,
-            // Of IPv6's header only the addresses are covered, by TCP's checksum.
+            // TCP's checksum covers only the addresses of the IPv6 header.
             (true, false) if at < 8 => Checksums::Hold,
             _ => Checksums::TcpWrong,
         };

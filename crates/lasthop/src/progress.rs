@@ -126,7 +126,7 @@ impl Runs {
         Self { limit: Some(limit), ..self }
     }
 
-    /// Hides the remaining time: for few long runs, their number says nothing about it.
+    /// Hides the remaining time. The number of finished runs does not predict it if there are few long runs.
     pub fn without_time_left(mut self) -> Self {
         let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs");
         self.bar = self.bar.map(|bar| bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));

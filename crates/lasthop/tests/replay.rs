@@ -204,7 +204,7 @@ fn a_gateway_records_across_workers_until_the_limit() {
     let count = |key: &str| replay[key].as_u64().unwrap();
     assert!(count("packets") > 2_000 && count("replaced") > 0 && count("sent") > 10, "{replay}");
 
-    // Only the recording ends.
+    // The recording ends, and the gateway continues.
     let mut daemon =
         Daemon::start_with(&network, RULES, &["--record", &path("small.pcapng"), "--record-limit", "50 KiB"]);
     network.transfer_chunks("10.1.0.2:5003", 500, Pace::Steady).end();

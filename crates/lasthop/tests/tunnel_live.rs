@@ -227,7 +227,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     assert_eq!(seen.ip().to_string(), inner(0));
     let retransmitted = network.retransmissions() - retransmitted;
     let lost = relay.lost.load(Ordering::Relaxed);
-    // Of some 7,200 segments one in 20 was lost, and TCP hardly noticed.
+    // One in 20 of some 7,200 segments was lost, and TCP hardly noticed.
     assert!(
         lost > 300 && retransmitted < lost / 5,
         "{retransmitted} retransmitted by TCP, {lost} lost\n{}",

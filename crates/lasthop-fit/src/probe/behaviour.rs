@@ -295,8 +295,8 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
         ),
     });
     found.assumed.push(format!("access to the medium {way}: {access_us} us"));
-    // Losses are those that remain after the link layer's retransmissions, which nobody saw. They delay packets and
-    // take capacity, so a cure must help with and without them.
+    // The losses remain after the link layer's retransmissions, which were not observed. They delay packets and take
+    // capacity, so a cure must help with and without them.
     found.unknown.push(format!(
         "retransmissions by the link layer {way}: it sends aggregates, as Wi-Fi does; after installing a cure, measure its effect (`ab` in gateway.toml)"
     ));

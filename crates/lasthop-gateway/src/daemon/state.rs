@@ -14,7 +14,7 @@ pub struct State {
     pub gateway: Gateway,
     /// Start time of the daemon.
     pub started: Instant,
-    /// Process of the worker, once it takes packets.
+    /// Process of the worker, once it processes packets.
     pub worker: Option<u32>,
     /// Number of workers started after the first.
     pub restarts: u64,

@@ -92,7 +92,7 @@ struct Buffer {
     /// Offset of the TCP options.
     options_at: usize,
     checksum: Checksum,
-    /// Store that the buffer returns to; `None` while it is there.
+    /// Store that the buffer returns to; `None` while it is in the store.
     store: Option<Store>,
 }
 

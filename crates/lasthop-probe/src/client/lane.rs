@@ -19,7 +19,7 @@ pub(super) struct Lane {
     /// Purposes by order number, from 1.
     purposes: Vec<Purpose>,
     waiting: VecDeque<Order>,
-    /// Time to send the first order again.
+    /// Time to repeat the first order.
     again: Option<Instant>,
     plan: Option<(Plan, Path)>,
     steps: VecDeque<(Instant, Purpose)>,

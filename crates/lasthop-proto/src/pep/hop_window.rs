@@ -1,4 +1,4 @@
-//! Window of one connection on the hop: the amount of its data that may be there at once.
+//! Window of one connection on the hop: the maximum amount of its data in flight on the hop.
 //!
 //! Data beyond the window is held at the base station. This keeps the queue in front of the hop short if that queue is
 //! not the base station's own, so that repairs and all other traffic cross quickly. The window follows FAST TCP (Jin,

@@ -20,7 +20,7 @@ pub(super) struct Sendings {
     pub first: Sending,
     /// First transmission that is not a mere repetition of the one before it.
     pub again: Sending,
-    /// First mere repetition of that; `again` if there is none.
+    /// First repetition of that transmission; `again` if there is none.
     pub repeated: Sending,
     pub last: Sending,
 }

@@ -145,7 +145,7 @@ impl Stations {
         self.posts[station].left
     }
 
-    /// Returns whether a station sends packets for the host into its cell: the host is there, or has left without the
+    /// Returns whether a station sends packets for the host into its cell: the host is present, or has left without the
     /// station being informed.
     pub fn is_direct(&self, station: usize) -> bool {
         let unaware = matches!(self.plan.kind, HandoffKind::Hard | HandoffKind::Hierarchical);

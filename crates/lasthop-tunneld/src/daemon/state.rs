@@ -13,7 +13,7 @@ pub struct State {
     pub tunnel: Tunnel,
     /// Start time of the daemon.
     pub started: Instant,
-    /// Process of the worker, once it takes packets.
+    /// Process of the worker, once it processes packets.
     pub worker: Option<u32>,
     /// Number of workers started after the first.
     pub restarts: u64,

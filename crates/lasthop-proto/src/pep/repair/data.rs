@@ -21,7 +21,7 @@ pub(in crate::pep) enum DataVerdict {
     Store(Place),
     /// Forward it.
     Forward,
-    /// Absorb it: the mobile host has it, and it was answered here.
+    /// Absorb it: the mobile host has the data, and this node has acknowledged it.
     Absorbed,
     /// Hold it: it is cached and sent later.
     Held,

@@ -13,7 +13,7 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Name in messages.
     pub title: &'static str,
-    /// Name of the algorithm of which it is a variant; its own if it is none. Schemes are named after it.
+    /// Name of the algorithm of which it is a variant; its own name if it is not a variant. Schemes are named after it.
     pub family: &'static str,
     /// The kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each congestion
     /// control declares this explicitly, so that a kernel never silently runs another in its place.

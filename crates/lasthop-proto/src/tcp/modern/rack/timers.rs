@@ -117,7 +117,7 @@ impl Rack {
         }
     }
 
-    /// Handles an expiry of the timer that is no retransmission timeout. Returns whether it is none.
+    /// Handles an expiry of the timer that is not a retransmission timeout. Returns false for a retransmission timeout.
     pub fn on_timer(&mut self, s: &mut Stream, now: Instant) -> bool {
         match self.pending {
             Pending::Timeout => return false,
