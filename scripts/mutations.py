@@ -96,7 +96,7 @@ FAULTS = [
     ("snoop does not wait for what is late", "crates/lasthop-proto/src/pep/repair/reordering.rs",
      "steps => rtt.smoothed().saturating_mul(u64::from(4 + steps)) / 4,", "steps => rtt.smoothed() / u64::from(64 * steps),",
      inside("pep")),
-    ("snoop sends all again at each timeout of a silence", "crates/lasthop-proto/src/pep/repair/silence.rs",
+    ("snoop retransmits everything at each timeout of a silence", "crates/lasthop-proto/src/pep/repair/silence.rs",
      "self.timed_out > self.progress.max(self.echoed)", "false",
      inside("pep")),
     ("a half-duplex frame without its overhead", "crates/lasthop-sim/src/link/shared.rs",

@@ -204,7 +204,7 @@ def main():
     names, topologies, losses, bursts = peers.chosen_cells(parser, args)
     check_machine(args)
     if not os.path.exists("/dev/net/tun"):
-        fail("there is no /dev/net/tun: modprobe tun")
+        fail("/dev/net/tun does not exist; run `modprobe tun`")
     wanted = itertools.product(topologies, losses, bursts, names)
     cells = measured(args, [(name, topology, loss, burst) for topology, loss, burst, name in wanted if burst == 1 or float(loss) > 0])
     for cell in cells.values():

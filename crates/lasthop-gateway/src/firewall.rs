@@ -193,7 +193,7 @@ impl Firewall {
             outcome = self.put_in();
             match &outcome {
                 Ok(()) => tracing::warn!(
-                    "no kernel module xt_recent: if both processes are stopped, packets wait in the queue"
+                    "kernel module xt_recent is missing; packets will wait in the queue if both processes are stopped"
                 ),
                 // `xt_recent` was not the cause.
                 Err(_) => self.pulse = Pulse::Required,

@@ -45,7 +45,7 @@ pub enum ReportError {
         problem: String,
     },
     /// The text of a column exceeds the maximum size in memory.
-    #[error("the texts of one column are longer than 2 GiB together")]
+    #[error("the text of one column exceeds 2 GiB; reduce the number of rows")]
     ColumnTooLong,
     /// A Parquet file could not be written.
     #[cfg(feature = "parquet")]

@@ -106,7 +106,7 @@ fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
         reason: format!("{}: {error}", path.display()),
     })?;
     read_rates(&text).map_err(|reason| BadTrace {
-        expected: "a series of rates: lines of a time in seconds, from 0 on, and a rate in Mbps, e.g. 12.5 30",
+        expected: "a series of rates: lines of a time in seconds, starting at 0, and a rate in Mbps, e.g. 12.5 30",
         reason: format!("{} {reason}", path.display()),
     })
 }

@@ -41,7 +41,7 @@ pub(crate) fn read(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<QuicConfig,
     let udp_payload = udp_payload(reader, hosts)?;
     let window = reader.or("stream_window", ByteSize(1_250_000), "default: quinn's, 100 Mbps over 100 ms")?;
     let ByteSize(stream_window @ 1..=0x4000_0000) = window else {
-        return Err(reader.refuse("stream_window", ByteSize::expected(), "it is not in 1 B to 1 GiB"));
+        return Err(reader.refuse("stream_window", ByteSize::expected(), "it is not between 1 B and 1 GiB"));
     };
     let Positive(idle_timeout) = reader.or("idle_timeout", Positive(Duration::from_secs(30)), QUINN)?;
     if idle_timeout < Duration::from_millis(1) {

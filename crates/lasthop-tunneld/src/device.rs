@@ -114,7 +114,7 @@ impl Device {
             }
         }
         if self.restore()? > 0 {
-            tracing::warn!("the device had been set down and lost addresses or routes; restored them");
+            tracing::warn!("the device had been set down; its addresses and routes were restored");
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Writer {
 pub fn check() -> Result<String, String> {
     let path = Path::new("/dev/net/tun");
     if !path.exists() {
-        return Err("/dev/net/tun does not exist; modprobe tun".to_owned());
+        return Err("/dev/net/tun does not exist; run `modprobe tun`".to_owned());
     }
     match std::fs::OpenOptions::new().read(true).write(true).open(path) {
         Ok(_) => Ok("/dev/net/tun can be opened".to_owned()),

@@ -355,7 +355,7 @@ impl Engine {
                 Event::Path { address, .. } => {
                     tracing::info!(peer = name, address = link::shown(address), "peer address updated")
                 }
-                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU (bytes per datagram)"),
+                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU updated (bytes per datagram)"),
                 Event::ClockBehind { .. } => tracing::warn!(
                     peer = name,
                     "this machine's clock was set back; continuing from the time that the peer knows"

@@ -188,7 +188,7 @@ impl<'f> Walk<'f> {
         let Rest { data, len } = self.rest;
         self.rest.byte(0)?;
         if Version::of(data).is_none() {
-            return Err(Unread::Other("no IP packet where one is announced"));
+            return Err(Unread::Other("no IP packet after a header that announces one"));
         }
         let ip = CapturedIp::read(data, len).ok_or(Unread::CutOff)?;
         if ip.fragment != Fragment::Whole {

@@ -157,7 +157,7 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     }
     assert!(
         late,
-        "the sender noticed losses in each of {ATTEMPTS} runs: it sent up to {loudest_on_time} segments again"
+        "the sender noticed losses in each of {ATTEMPTS} runs: it retransmitted up to {loudest_on_time} segments"
     );
     skip(&format!("whether a kernel's sender notices losses under snoop: the machine was busy in {ATTEMPTS} runs"));
 }

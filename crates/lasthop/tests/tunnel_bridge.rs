@@ -207,7 +207,7 @@ fn a_lossy_hop_is_repaired_without_addresses_and_nothing_is_left() {
     let [own, now_plain, now_lost] = hop.counts();
     let lost = now_lost - lost;
     eprintln!(
-        "{own} frames of the tunnel, {} others, {lost} lost; TCP sent {retransmitted} segments again",
+        "{own} frames of the tunnel, {} others, {lost} lost; TCP retransmitted {retransmitted} segments",
         now_plain - plain
     );
     assert!(lost > 400 && retransmitted < lost / 5, "{retransmitted} of {lost}\n{}", pair[1].log());

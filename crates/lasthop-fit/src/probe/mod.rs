@@ -57,7 +57,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         return Err(ProbeError::Version(report.lasthop_probe));
     }
     if let Some(delay) = report.one_way_delay_ms.filter(|delay| !(0.0..1e6).contains(delay)) {
-        return Err(ProbeError::Value(format!("one_way_delay_ms = {delay}: expected milliseconds from 0 on")));
+        return Err(ProbeError::Value(format!("one_way_delay_ms = {delay}: expected milliseconds, 0 or more")));
     }
     let directions = [(&report.down, "down"), (&report.up, "up")];
     for (direction, name) in directions {
@@ -142,7 +142,7 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
     lacking
 }
 
-/// Shortest load whose rate may stand for an unknown rate, in seconds.
+/// Shortest load whose rate may replace an unknown rate, in seconds.
 const LONG_ENOUGH: f64 = 0.25;
 
 /// The longest load, if it lasted long enough to say what the link carries.

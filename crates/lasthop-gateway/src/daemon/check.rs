@@ -125,7 +125,7 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
         let mut findings = vec![Finding::new(subject, Outcome::Ok, detail)];
         if firewall.pulse() == Pulse::None {
             let detail =
-                "no kernel module xt_recent: if the whole gateway is stopped (SIGSTOP), packets wait in the queue";
+                "kernel module xt_recent is missing; packets wait in the queue if the whole gateway is stopped (SIGSTOP)";
             findings.push(Finding::new("heartbeat", Outcome::Hint, detail));
         }
         Ok(findings)
@@ -149,10 +149,10 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     let concerned = wanted.into_iter().filter(|(family, ..)| family.concerns(gateway));
     let finding = |(family, name, path): (Family, &str, &str)| match (read(path).as_deref(), family) {
         (Some("0"), Family::V4) => {
-            Finding::new(name, Outcome::Hint, format!("0: IPv4 forwarding is off; sysctl -w {name}=1"))
+            Finding::new(name, Outcome::Hint, format!("0: IPv4 forwarding is off; run `sysctl -w {name}=1`"))
         }
         (Some("0"), Family::V6) => {
-            Finding::new(name, Outcome::Hint, format!("0: IPv6 forwarding is off; sysctl -w {name}=1"))
+            Finding::new(name, Outcome::Hint, format!("0: IPv6 forwarding is off; run `sysctl -w {name}=1`"))
         }
         (Some(value), _) => Finding::new(name, Outcome::Ok, value),
         (None, _) => Finding::new(name, Outcome::Hint, format!("this kernel does not support {}", family.name())),

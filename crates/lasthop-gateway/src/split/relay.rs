@@ -152,7 +152,7 @@ impl SplitProxy {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
             let problem =
-                "2: rules cannot match connections that start with a SYN cookie; sysctl -w net.ipv4.tcp_syncookies=1";
+                "2: rules cannot match connections that start with a SYN cookie; run `sysctl -w net.ipv4.tcp_syncookies=1`";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
         socket::find_black_holes();
@@ -432,7 +432,7 @@ impl SplitProxy {
         if let Err(error) = epoll::add(&self.epoll, &connection.client.socket, token(Source::Client), interest)
             .and_then(|()| epoll::add(&self.epoll, &connection.server.socket, token(Source::Server), interest))
         {
-            warn!(%error, "epoll");
+            warn!(%error, "cannot watch a split connection with epoll; it is refused");
             self.end(index, End::Refused);
         }
     }

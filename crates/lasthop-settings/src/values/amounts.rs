@@ -112,7 +112,7 @@ impl Value for Transferred {
     fn read(data: &Data) -> Result<Self, String> {
         match ByteSize::read(data)? {
             ByteSize(bytes @ 1..=LARGEST_TRANSFER) => Ok(Self(bytes)),
-            ByteSize(_) => Err("it is not in 1 B to 1024 GiB".to_owned()),
+            ByteSize(_) => Err("it is not between 1 B and 1024 GiB".to_owned()),
         }
     }
     fn show(&self) -> String {

@@ -44,7 +44,7 @@ fn cause(queue: u16, error: &io::Error, queues: Option<&str>, not_held: Option<S
             )
         }),
         Some(libc::EPERM) => not_held,
-        _ if queues.is_none() => Some("this kernel has no netfilter queues; modprobe nfnetlink_queue".to_owned()),
+        _ if queues.is_none() => Some("this kernel has no netfilter queues; run `modprobe nfnetlink_queue`".to_owned()),
         _ => None,
     }
 }

@@ -230,6 +230,6 @@ pub enum Unsealed {
     #[error("the packet number was already used")]
     Number,
     /// The datagram is too short for header and tag.
-    #[error("the datagram has no room for header and tag")]
+    #[error("the datagram lacks space for header and tag")]
     Short,
 }

@@ -17,7 +17,7 @@ pub enum PortError {
     #[error("interface {0} does not exist")]
     Missing(String),
     /// The interface is not a port of a bridge.
-    #[error("interface {0} is not a bridge port; ip link set {0} master BRIDGE")]
+    #[error("interface {0} is not a bridge port; run `ip link set {0} master BRIDGE`")]
     NoPort(String),
     /// The interfaces are ports of different bridges.
     #[error("interfaces {wired} and {wireless} are ports of different bridges")]
@@ -28,11 +28,11 @@ pub enum PortError {
         wireless: String,
     },
     /// The bridge isolates the ports from each other.
-    #[error("bridge {0} isolates the two ports from each other; bridge link set dev PORT isolated off")]
+    #[error("bridge {0} isolates the two ports from each other; run `bridge link set dev PORT isolated off`")]
     Isolated(String),
     /// The bridge modifies VLAN tags.
     #[error(
-        "bridge {0} filters VLANs and may change tags, which the gateway does not; ip link set {0} type bridge vlan_filtering 0"
+        "bridge {0} filters VLANs and may change tags, which the gateway does not; run `ip link set {0} type bridge vlan_filtering 0`"
     )]
     Vlans(String),
 }

@@ -152,7 +152,7 @@ impl PacketPath for RoutedPath {
 
     fn look_after(&mut self) {
         if let Err(error) = self.device.look_after() {
-            tracing::error!(%error, "the device had been set down, and not all of its addresses and routes could be restored");
+            tracing::error!(%error, "the device had been set down; some of its addresses or routes could not be restored");
         }
     }
 
