@@ -124,8 +124,7 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
         let detail = format!("accepted by {}", firewall.programs().join(" and "));
         let mut findings = vec![Finding::new(subject, Outcome::Ok, detail)];
         if firewall.pulse() == Pulse::None {
-            let detail =
-                "kernel module xt_recent is missing; packets wait in the queue if the whole gateway is stopped (SIGSTOP)";
+            let detail = "kernel module xt_recent is missing; packets wait in the queue if the whole gateway is stopped (SIGSTOP)";
             findings.push(Finding::new("heartbeat", Outcome::Hint, detail));
         }
         Ok(findings)

@@ -151,8 +151,7 @@ impl SplitProxy {
     pub fn bind(config: SplitConfig) -> Result<Self, SplitError> {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
-            let problem =
-                "2: rules cannot match connections that start with a SYN cookie; run `sysctl -w net.ipv4.tcp_syncookies=1`";
+            let problem = "2: rules cannot match connections that start with a SYN cookie; run `sysctl -w net.ipv4.tcp_syncookies=1`";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
         socket::find_black_holes();
