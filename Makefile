@@ -15,7 +15,7 @@ test:
 	@./scripts/test.sh format prose lint unit
 
 test-all:
-	@./scripts/test.sh tools format lint unit root python no-std docs deny ns2 browser fuzz
+	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz
 
 # Tools that the steps of `test-all` need beyond Rust and Python.
 tools:

@@ -5,7 +5,7 @@
     scripts/prose.py FILE ...      checks these
     scripts/prose.py --self-test   checks samples that must and must not be found
 
-Three checks: doc comments in crates/ begin with a verb or a noun phrase; comments, strings and pages use the field's
+Three checks: doc comments in crates/ and fuzz/ begin with a verb or a noun phrase; comments, strings and pages use the field's
 terms (TERMS); lines of Markdown have at most 100 characters, except tables, code, generated blocks and long links.
 """
 
@@ -122,7 +122,7 @@ def findings(name: str, text: str) -> Iterator[tuple[int, str]]:
                 yield line, f'"{found}": write {instead}'
     if suffix == "md":
         yield from long_lines(text, skipped)
-    elif suffix == "rs" and name.startswith("crates/"):
+    elif suffix == "rs" and name.startswith(("crates/", "fuzz/")):
         yield from clauses(text)
 
 
