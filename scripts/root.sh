@@ -6,6 +6,7 @@ if [ "$(id -u)" != 0 ]; then
     exec scripts/skipped.sh "tests that need root: run \`make root\` as root"
 fi
 cargo=${CARGO:-cargo}
-# A probe's measurement is only as good as the emulated link's timing, so it runs without other tests beside it.
+# A probe's measurement is only as good as the emulated link's timing, so it runs without other tests beside it. The same
+# packages are selected, so that nothing is built again.
 "$cargo" test --workspace --locked --no-fail-fast --lib --bins --tests -- --ignored --skip probe::
-"$cargo" test --package lasthop --locked --test all -- --ignored --test-threads 1 probe::
+"$cargo" test --workspace --locked --tests -- --ignored --test-threads 1 probe::
