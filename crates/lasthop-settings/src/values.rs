@@ -321,7 +321,7 @@ pub enum AppName {
     Call,
 }
 
-/// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
+/// Names of [`Clock`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockName {
     /// Nanoseconds.
@@ -358,7 +358,7 @@ impl Value for &'static Algorithm {
     }
 }
 
-/// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
+/// Names of [`DelayedAck`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayedAckName {
     /// Each segment is acknowledged at once.

@@ -556,7 +556,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Returns when to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
+    /// Returns when to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
         let pace = self.control.pacer.next();

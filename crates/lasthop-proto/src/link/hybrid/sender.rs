@@ -543,7 +543,7 @@ impl<I: Item> Sender<I> {
         (self.alive > 0).then(|| self.quiet + detector.silence(wait, self.probes))
     }
 
-    /// Returns the next deadline of [`Sender::on_timeout`].
+    /// Returns the next deadline of [`Sender::handle_timeout`].
     pub fn poll_deadline(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
         [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
     }
