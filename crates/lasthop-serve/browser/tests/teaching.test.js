@@ -229,6 +229,8 @@ test('the tour shows a stall of 1997 with the timers of 1997, and says whose the
   assert.ok(!decodeURIComponent(page.url()).includes('rto_min'), page.url());
   // The longest silence of the sender has the order of the timers, not five times that.
   await page.locator('#sequence summary').click();
+  // The table is filled after it opens.
+  await page.waitForFunction(() => document.querySelectorAll('#sequence tbody tr').length > 10);
   const silence = await page.locator('#sequence tbody tr').evaluateAll((rows) => {
     const times = rows.map((row) => Number(row.cells[1].textContent));
     return Math.max(...times.slice(1).map((time, at) => time - times[at]));
