@@ -3,6 +3,7 @@
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
 use crate::tcp::classic::congestion::{Congestion, Outstanding};
 use crate::tcp::config::{Deflation, RecoveryGuard, Switch, TcpConfig};
 use crate::tcp::stream::{Stream, Timer};
@@ -102,6 +103,19 @@ impl SendControl {
         let Outstanding { flight, snd_wnd } = Self::outstanding(s);
         self.cc.halve(Outstanding { flight: flight.saturating_sub(self.limited_sent), snd_wnd });
         self.resend_lowest(s, now, cause);
+    }
+
+    /// Begins a recovery with selective acknowledgments: resends the lowest unacknowledged segment, and halves the
+    /// window unless `sack_eln` is on and the acknowledgment reports corruption. Returns whether the window was spared.
+    pub fn begin_selective_recovery(&mut self, s: &mut Stream, now: Instant, ack: &Ack) -> bool {
+        let spares = s.config().sack_eln.is_on() && ack.eln.is_on();
+        if spares {
+            s.report(Event::RecoveryEntered { seq: s.snd_una() });
+            self.resend_lowest(s, now, Cause::Eln);
+        } else {
+            self.fast_retransmit(s, now, Cause::FastRetransmit);
+        }
+        spares
     }
 
     /// Resends the lowest unacknowledged segment, abandons the current measurement (Karn) and restarts the timer.

@@ -57,13 +57,7 @@ impl Rfc6675 {
 
     fn enter(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         self.recovery_point = Some(s.snd_max());
-        self.spared = s.config().sack_eln.is_on() && ack.eln.is_on();
-        if self.spared {
-            s.report(Event::RecoveryEntered { seq: s.snd_una() });
-            c.resend_lowest(s, now, Cause::Eln);
-        } else {
-            c.fast_retransmit(s, now, Cause::FastRetransmit);
-        }
+        self.spared = c.begin_selective_recovery(s, now, ack);
         let hole_end = self.board.next_hole(s.snd_una()).map_or(s.snd_max(), |(_, end)| end);
         // (4.3): both, so that the rescue does not come too early.
         self.high_rxt = hole_end.min(s.snd_una() + s.mss());

@@ -44,13 +44,7 @@ impl Sack1 {
         self.in_recovery = true;
         self.recover = Some(s.snd_max());
         self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().dupack_threshold);
-        self.spared = s.config().sack_eln.is_on() && ack.eln.is_on();
-        if self.spared {
-            s.report(Event::RecoveryEntered { seq: s.snd_una() });
-            c.resend_lowest(s, now, Cause::Eln);
-        } else {
-            c.fast_retransmit(s, now, Cause::FastRetransmit);
-        }
+        self.spared = c.begin_selective_recovery(s, now, ack);
         let end =
             self.board.next_hole(s.snd_una()).map_or(s.snd_una() + s.mss(), |(_, end)| end.min(s.snd_una() + s.mss()));
         self.resent_to = Some(end);
