@@ -1,11 +1,15 @@
 //! Digest of the sources that results depend on, used by the build script and by this crate's tests.
 
+mod manifest;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::Hasher;
 use std::path::Path;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
+
+use self::manifest::dependencies;
 
 /// Crate whose results other processes and later runs continue. The digest covers it and all its dependencies in the
 /// workspace.
@@ -25,27 +29,13 @@ pub fn paths(root: &Path) -> Result<Vec<String>, String> {
     while let Some(name) = todo.pop() {
         let manifest = read(&root.join(format!("crates/{name}/Cargo.toml")))?;
         if crates.insert(name) {
-            todo.extend(dependencies(&String::from_utf8_lossy(&manifest)));
+            let used = dependencies(&String::from_utf8_lossy(&manifest));
+            todo.extend(used.into_iter().filter(|name| name != "lasthop-identity"));
         }
     }
     let of_crates = crates.iter().flat_map(|name| PARTS.map(|part| format!("crates/{name}/{part}")));
     let paths = of_crates.chain(["scenarios".to_owned(), "Cargo.lock".to_owned()]);
     Ok(paths.filter(|path| root.join(path).exists()).collect())
-}
-
-/// Returns the workspace's crates among the dependencies in a manifest, without those for tests.
-fn dependencies(manifest: &str) -> Vec<String> {
-    let mut counts = false;
-    let mut found = Vec::new();
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
-        } else if counts && line.starts_with("lasthop-") {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            found.extend((name != "lasthop-identity").then(|| name.to_owned()));
-        }
-    }
-    found
 }
 
 /// Returns 16 hexadecimal digits that depend only on names and contents of all files in `paths`: not on the location of

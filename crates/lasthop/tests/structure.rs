@@ -1,5 +1,8 @@
 //! Tests of the structure that docs/ARCHITECTURE.md describes.
 
+#[path = "../../lasthop-identity/src/manifest.rs"]
+mod manifest;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +14,7 @@ fn root() -> PathBuf {
 /// Returns the crates of the workspace that `name` depends on, without those of tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
-    let mut counts = false;
-    let mut found = BTreeSet::new();
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
-        }
-        let dependency = line.split(['.', ' ', '=']).next().unwrap();
-        if counts && dependency.starts_with("lasthop-") {
-            found.insert(dependency.to_owned());
-        }
-    }
-    found
+    manifest::dependencies(&manifest).into_iter().collect()
 }
 
 /// Returns the crates of the workspace that `name` links: its dependencies, and theirs.
