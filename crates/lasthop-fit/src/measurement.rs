@@ -6,7 +6,7 @@ use crate::scenario::{inline, parameters};
 use crate::statement::{Statement, Verdict};
 use crate::{Kept, Report};
 
-/// Maximum number of alternatives in a scenario, each of which `advise` simulates.
+/// Maximum number of alternative models of the losses in a scenario, each of which `advise` simulates.
 const MOST_ALTERNATIVES: usize = 4;
 /// Maximum number of runs in a replayed trace, the limit of a scenario file.
 const MOST_RUNS: usize = 50_000;

@@ -273,10 +273,13 @@ impl MeasuredLink {
     /// Returns the notes about the measurement that the scenario does not contain.
     pub fn notes(&self) -> Notes {
         let mut notes = self.notes.clone();
+        // Those of the losses have a limit, which does not count the others.
+        let others = std::mem::take(&mut notes.alternatives);
         for (way, fitted) in self.ways() {
             notes.add(way, &fitted.statement);
             notes.add_alternatives(way, &fitted.report, &fitted.losses);
         }
+        notes.alternatives.extend(others);
         if self.up.is_none() {
             notes.unknown.push("uplink: not measured, assumed lossless".to_owned());
         }
