@@ -163,7 +163,7 @@ impl<'p> Ip<'p> {
         }
     }
 
-    /// Returns the protocol of what follows the header; for IPv6, it may be that of an extension header.
+    /// Returns the protocol after the header; for IPv6, it may be that of an extension header.
     #[inline]
     pub fn protocol(&self) -> u8 {
         match self {
@@ -333,13 +333,13 @@ impl<'p> Ipv6<'p> {
         self.fixed[7]
     }
 
-    /// Returns the protocol of what follows the header, which may be an extension header.
+    /// Returns the protocol after the header, which may be that of an extension header.
     #[inline]
     pub fn next_header(&self) -> u8 {
         self.fixed[6]
     }
 
-    /// Returns the length of what follows the header, according to the header, in bytes.
+    /// Returns the length of the packet without this header, according to the header, in bytes.
     #[inline]
     pub fn claimed_payload_len(&self) -> u16 {
         short!(self.fixed, 4)
@@ -419,7 +419,7 @@ impl<'p> Extension<'p> {
         self.kind
     }
 
-    /// Returns the protocol of what follows it.
+    /// Returns the protocol after it.
     #[inline]
     pub const fn next_header(&self) -> u8 {
         self.fixed[0]

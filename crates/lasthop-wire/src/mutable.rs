@@ -1,5 +1,5 @@
-//! Views of headers that can be rewritten. Each change updates the checksums that cover it (RFC 1624): they stay as
-//! right or as wrong as they were.
+//! Views of headers that can be rewritten. Each change updates the checksums that cover it (RFC 1624); a checksum that
+//! was wrong before stays wrong.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -60,14 +60,14 @@ impl<'p> IpMut<'p> {
         Some(Self { fixed, covering, payload })
     }
 
-    /// Changes the destination address. One of the other version changes nothing. The checksum of a TCP or UDP header
+    /// Changes the destination address. Does nothing if the address has the other version. The checksum of a TCP or UDP header
     /// after IPv6 extension headers is not updated.
     pub fn set_destination(&mut self, to: IpAddr) {
         self.set_address(Role::Destination, to, self.covering);
     }
 
-    /// Changes the source of a packet that is known to be TCP without extension headers. One of the other version
-    /// changes nothing, nor does any if the TCP header is truncated.
+    /// Changes the source of a packet that is known to be TCP without extension headers. Does nothing if the address has
+    /// the other version, or if the TCP header is truncated.
     pub fn set_tcp_source(&mut self, source: SocketAddr) {
         self.set_tcp_end(Role::Source, source);
     }
