@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "!!! SKIPPED: $*" >&2
 if [ -n "${LASTHOP_SKIPPED:-}" ]; then
-    echo "$*" >>"$LASTHOP_SKIPPED"
+    echo "SKIPPED: $*" >>"$LASTHOP_SKIPPED"
 fi

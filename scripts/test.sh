@@ -20,7 +20,7 @@ for step; do
 done
 echo "=== all steps passed"
 printf '%s\n' "${times[@]}"
-sed 's/^/!!! SKIPPED: /' "$LASTHOP_SKIPPED"
+sed 's/^/!!! /' "$LASTHOP_SKIPPED"
 case " $* " in
     *" root "*) ;;
     *) echo "Not run: tests that need root or a browser, fuzzing and the Python package; \`make test-all\` runs them" ;;

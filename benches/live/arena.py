@@ -31,6 +31,8 @@ class Arena:
         self.prefix = f"lh-{os.getpid()}-{Arena.NUMBER}-"
         Arena.NUMBER += 1
         self.hop = None
+        # What an attack has changed outside the namespaces.
+        self.resources = contextlib.ExitStack()
         self.any_port = False
         # Disk for the gateway's recordings.
         self.record = ""
@@ -54,6 +56,7 @@ class Arena:
         return self
 
     def __exit__(self, *_):
+        self.resources.close()
         if self.hop:
             self.hop.stop()
         for node in NODES:

@@ -129,6 +129,45 @@ def freeze(arena, args, family, gateway):
             time.sleep(5)
 
 
+def killed_twice(arena, args, family, gateway):
+    """Kills the worker and its replacement, as the kernel does when memory runs out."""
+    del arena, args, family
+    if gateway:
+        for _ in range(2):
+            time.sleep(2)
+            os.kill(gateway.worker(), signal.SIGKILL)
+
+
+CONNTRACK_MAX = "/proc/sys/net/netfilter/nf_conntrack_max"
+
+
+@contextlib.contextmanager
+def small_conntrack_table(most):
+    """Limits the kernel's connection tracking to `most` entries; all namespaces share the limit."""
+    with open(CONNTRACK_MAX, "r+", encoding="ascii") as limit:
+        before = limit.read()
+        limit.seek(0)
+        limit.write(str(most))
+    try:
+        yield
+    finally:
+        with open(CONNTRACK_MAX, "w", encoding="ascii") as limit:
+            limit.write(before)
+
+
+def conntrack_full(arena, args, family):
+    """Makes the gateway track connections in a table of 128 entries."""
+    del args
+    arena.resources.enter_context(small_conntrack_table(128))
+    run(iptables(family), "-w", "-A", "FORWARD", "-m", "conntrack", "--ctstate", "NEW,ESTABLISHED", "-j", "ACCEPT", namespace=arena.namespace("gateway"))
+
+
+def sprayed(arena, args, family):
+    """Sends 500 new flows a second, from the time when the downloads are under way: they keep the table full."""
+    del args
+    return "receiver", [sys.executable, os.path.join(HERE, "spray.py"), arena.address("sender", family), "500", "2"]
+
+
 def of_ends(**values):
     """Sets kernel parameters of both ends; `__` stands for a dot."""
     def prepare(arena, args, family):
@@ -291,6 +330,8 @@ ATTACKS = {
     "vlan": Attack("", "frames with a VLAN tag across the bridge", ends=tagged(1), paths=("bridge",), families=(4,), modes=("snoop",)),
     "qinq": Attack("", "frames with two tags (802.1ad) across the bridge", ends=tagged(2), paths=("bridge",), families=(4,), modes=("snoop",)),
     "disk-full": Attack("", "the disk that the gateway records to is full", prepare=full_disk, modes=("snoop",)),
+    "oom-killed": Attack("", "memory runs out: the kernel kills the worker, twice", during=killed_twice, modes=("snoop",)),
+    "conntrack-full": Attack("", "500 new flows a second through a table of 128 tracked connections", prepare=conntrack_full, beside=sprayed, paths=ROUTED),
     "bursts": Attack("", "losses in bursts of 4 on average", lossy="down.burst=4,up.burst=4"),
     "mixed": Attack("", "damage, reordering, and all forgeries that the ends would refuse, in turn", (
         "blind-data", "blind-pairs", "blind-opaque", "blind-ack", "blind-window", "blind-up", "blind-rst-down", "blind-rst-up", "blind-syn-down", "blind-syn-up", "blind-fin-down",

@@ -145,13 +145,13 @@ fn a_server_that_fails_is_told() {
     assert!(message(&output).contains("--serve server: `exit 3` exited before it listened"), "{}", message(&output));
 }
 
-/// Starts a lab whose command runs until it is stopped, and waits until it runs. Signals have their default effect even
+/// Starts a lab whose command, a shell script, prints `started`, and waits for that. Signals have their default effect even
 /// if the tests run in the background of a shell, which ignores SIGINT.
-fn started(bench: &Bench, name: &str, line: &str) -> Child {
+fn started(bench: &Bench, name: &str, script: &str) -> Child {
     let arguments = split(&format!("lab exec tiny.toml --name {name} --quiet -- sh -c"));
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_lasthop")]);
-    command.args(arguments).arg(format!("echo started; {line}")).current_dir(bench.path());
+    command.args(arguments).arg(script).current_dir(bench.path());
     let mut lab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut begun = [0; 8];
     lab.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
@@ -168,7 +168,7 @@ fn signals_end_the_command_and_the_lab() {
     let bench = Bench::new();
     for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let name = name();
-        let lab = started(&bench, &name, "exec sleep 60");
+        let lab = started(&bench, &name, "echo started; exec sleep 60");
         assert_eq!(namespaces_of(&name), 4);
         let sent = Command::new("kill").args(["-s", signal, &lab.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -177,7 +177,7 @@ fn signals_end_the_command_and_the_lab() {
         assert_eq!(namespaces_of(&name), 0, "{signal}");
     }
     // The command may handle the signal.
-    let lab = started(&bench, &name(), "trap 'echo heard; exit 5' USR1; while :; do sleep 0.1; done");
+    let lab = started(&bench, &name(), "trap 'echo heard; exit 5' USR1; echo started; while :; do sleep 0.1; done");
     assert!(Command::new("kill").args(["-s", "USR1", &lab.id().to_string()]).status().unwrap().success());
     let output = lab.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(5), &b"heard\n"[..]), "{}", message(&output));
@@ -191,7 +191,7 @@ fn two_labs_are_open_at_once_and_names_are_taken_once() {
     }
     let bench = Bench::new();
     let [one, other] = [name(), name()];
-    let mut first = started(&bench, &one, "read line; exit 4");
+    let mut first = started(&bench, &one, "echo started; read line; exit 4");
     let second = exec(&bench, &other, "--at server", &["sh", "-c", "ip netns identify $$"]);
     assert_eq!(String::from_utf8_lossy(&second.stdout), format!("lh-{other}-node-server\n"), "{}", message(&second));
     let taken = exec(&bench, &one, "", &["true"]);

@@ -9,7 +9,7 @@ pub fn skip(message: &str) {
     eprintln!("!!! SKIPPED: {message}");
     if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
         let mut file = File::options().append(true).create(true).open(file).expect("LASTHOP_SKIPPED is a file");
-        writeln!(file, "{message}").expect("a line of LASTHOP_SKIPPED");
+        writeln!(file, "SKIPPED: {message}").expect("a line of LASTHOP_SKIPPED");
     }
 }
 
