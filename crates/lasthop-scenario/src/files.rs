@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
-use lasthop_proto::rate::{self, RateTrace, read_rates};
+use lasthop_proto::rate::{self, MOST_OPPORTUNITIES, RateTrace, read_opportunities, read_rates};
 
 use lasthop_settings::read_limited;
 
@@ -17,6 +17,7 @@ pub(crate) struct Traces {
     losses: BTreeMap<PathBuf, Arc<Vec<bool>>>,
     delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
+    opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
 }
 
 /// Maximum size of a loss trace's file: the maximum number of frames with a line break each, and comments.
@@ -27,6 +28,9 @@ const LARGEST_COURSE: u64 = 64 * MOST_STEPS as u64;
 
 /// Maximum size of a rate trace's file, which may have other columns: 256 bytes per line.
 const LARGEST_RATES: u64 = 256 * rate::MOST_STEPS as u64;
+
+/// Maximum size of a trace of delivery opportunities: a time of up to 10 digits per line.
+const LARGEST_OPPORTUNITIES: u64 = 12 * MOST_OPPORTUNITIES as u64;
 
 /// Error of reading a trace.
 pub(crate) struct BadTrace {
@@ -52,7 +56,8 @@ impl Files {
         Self { directory: directory.to_owned(), sealed, used: RefCell::default() }
     }
 
-    /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays) and [`rates`](Self::rates) returned.
+    /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays), [`rates`](Self::rates) and
+    /// [`opportunities`](Self::opportunities) returned.
     pub(crate) fn into_used(self) -> Traces {
         self.used.into_inner()
     }
@@ -98,6 +103,20 @@ impl Files {
         self.used.borrow_mut().rates.insert(path, Arc::clone(&trace));
         Ok(trace)
     }
+
+    /// Returns the delivery opportunities `name`, in milliseconds.
+    pub(crate) fn opportunities(&self, name: &str) -> Result<Arc<Vec<u32>>, BadTrace> {
+        let path = self.directory.join(name);
+        let times = match &self.sealed {
+            Some(known) => known.opportunities.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+                expected: "a trace of delivery opportunities that the scenario file names",
+                reason: "other files are not opened here".to_owned(),
+            })?,
+            None => Arc::new(read_times(&path)?),
+        };
+        self.used.borrow_mut().opportunities.insert(path, Arc::clone(&times));
+        Ok(times)
+    }
 }
 
 fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
@@ -107,6 +126,17 @@ fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
     })?;
     read_rates(&text).map_err(|reason| BadTrace {
         expected: "a series of rates: lines of a time in seconds, starting at 0, and a rate in Mbps, e.g. 12.5 30",
+        reason: format!("{} {reason}", path.display()),
+    })
+}
+
+fn read_times(path: &Path) -> Result<Vec<u32>, BadTrace> {
+    let text = read_limited(path, LARGEST_OPPORTUNITIES).map_err(|error| BadTrace {
+        expected: "a readable trace of delivery opportunities",
+        reason: format!("{}: {error}", path.display()),
+    })?;
+    read_opportunities(&text).map_err(|reason| BadTrace {
+        expected: "a trace of mahimahi: a time in whole milliseconds per line, not decreasing, the last above 0",
         reason: format!("{} {reason}", path.display()),
     })
 }

@@ -136,17 +136,33 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
 }
 
 /// Reads the varying rates. A table for both directions refers to `rate`; the up direction is scaled by `rate_up /
-/// rate`.
+/// rate`, except delivery opportunities.
 fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error> {
-    let [down, up] = RATE.read(link, |key| rate_variation::read(&link.section(key)?, around.files))?;
     let [rate, rate_up] = around.rates;
-    let up = match up {
-        Some(RateSpec::Series(series)) if !link.has(RATE.own[1]) => {
-            Some(RateSpec::Series(series.scaled(rate_up.0, rate.0)))
-        }
-        up => up,
-    };
+    let [down, up] = RATE.read(link, |key| {
+        let rate = if key == RATE.own[1] { rate_up } else { rate };
+        rate_variation::read(&link.section(key)?, &rate_variation::Around { files: around.files, rate })
+    })?;
+    let up = if link.has(RATE.own[1]) { up } else { up.map(|up| up.scaled(rate_up.0, rate.0)) };
+    if [&down, &up].into_iter().flatten().any(RateSpec::is_discrete) {
+        check_discrete(link, around.medium)?;
+    }
     Ok([down.unwrap_or_default(), up.unwrap_or_default()])
+}
+
+/// Rejects delivery opportunities where something else decides when frames are sent.
+fn check_discrete(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
+    let key = RATE.given(link).unwrap_or(RATE.both);
+    if medium != Medium::Duplex {
+        let message = "format = \"mahimahi\" is not supported on a half-duplex or shared medium: the trace says when each direction \
+            sends; use a duplex link";
+        return Err(link.fail(key, Problem::Conflict(message.to_owned())));
+    }
+    if let Some(other) = AGGREGATION.given(link) {
+        let message = "not supported with rate_variation of format = \"mahimahi\", whose opportunities are aggregates; remove one";
+        return Err(link.fail(other, Problem::Conflict(message.to_owned())));
+    }
+    Ok(())
 }
 
 /// Maximum size of a bucket.

@@ -7,6 +7,8 @@ mod channel;
 mod feed;
 mod held;
 mod managed;
+#[cfg(test)]
+mod opportunity_tests;
 mod ring;
 mod shared;
 

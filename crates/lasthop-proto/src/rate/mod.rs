@@ -1,17 +1,30 @@
 //! Rates that vary in time: one process for each link, independent of its traffic.
 //!
-//! A model is a file here: its parameters are a variant of [`RateSpec`], and it provides the rate at a time, and the
-//! end of its validity ([`Segment`]). A frame on the air when the rate changes is sent partly at each rate.
+//! A model is a file here, and its parameters are a variant of [`RateSpec`]. Most provide the rate at a time, and the end
+//! of its validity ([`Segment`]); a frame on the air when the rate changes is sent partly at each rate. [`Opportunities`]
+//! send at given instants instead.
 
+mod acm;
+mod generated;
+mod markov;
+mod opportunities;
 mod series;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod trace;
 
+use self::generated::Generator;
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
+pub use self::acm::{AcmError, AcmSpec, Fade, acm};
+pub use self::markov::{Hold, MOST_STATES, MarkovSpec, RateState};
+pub use self::opportunities::{
+    BadOpportunities, MOST_OPPORTUNITIES, OPPORTUNITY, OPPORTUNITY_EXTRA, Opportunities, read_opportunities,
+};
 pub use self::series::{Offset, RateSeries, RateStep, Wrap, ramps};
+pub use self::slots::RateSlotsSpec;
 pub use self::trace::{BadRates, MOST_STEPS, RateTrace, read_rates};
 
 /// Rate in bits per second.
@@ -34,13 +47,66 @@ pub enum RateSpec {
     Constant,
     /// Steps in time, specified, measured or made from ramps.
     Series(RateSeries),
+    /// States with random holding times.
+    Markov(MarkovSpec),
+    /// A satellite terminal that is assigned anew at regular times.
+    Slots(RateSlotsSpec),
+    /// Recorded delivery opportunities.
+    Opportunities(Opportunities),
 }
 
 impl RateSpec {
+    /// Returns the same model with all rates times `up / down`, for the other direction of a link. Recorded
+    /// opportunities remain as they are.
+    #[must_use]
+    pub fn scaled(&self, up: u64, down: u64) -> Self {
+        if up == down || down == 0 {
+            return self.clone();
+        }
+        match self {
+            Self::Constant => Self::Constant,
+            Self::Series(series) => Self::Series(series.scaled(up, down)),
+            Self::Markov(spec) => Self::Markov(spec.scaled(up, down)),
+            Self::Slots(spec) => Self::Slots(spec.scaled(up, down)),
+            Self::Opportunities(trace) => Self::Opportunities(trace.clone()),
+        }
+    }
+
+    /// Returns the mean rate in bits per second; `None` for a constant rate, which the link has.
+    pub fn mean(&self) -> Option<f64> {
+        Some(match self {
+            Self::Constant => return None,
+            Self::Series(series) => series.mean(),
+            Self::Markov(spec) => spec.mean(),
+            Self::Slots(spec) => spec.mean(),
+            Self::Opportunities(trace) => trace.mean(),
+        })
+    }
+
+    /// Returns whether frames are sent at recorded instants rather than at a rate.
+    pub const fn is_discrete(&self) -> bool {
+        matches!(self, Self::Opportunities(_))
+    }
+
     /// Returns whether the rate varies.
     pub const fn varies(&self) -> bool {
         !matches!(self, Self::Constant)
     }
+}
+
+/// Returns `rate` times `up / down`, rounded down. A positive rate stays positive.
+fn scaled_rate(rate: u64, up: u64, down: u64) -> u64 {
+    let scaled = u128::from(rate) * u128::from(up) / u128::from(down.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX).max(u64::from(rate > 0))
+}
+
+/// A frame's transmission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmission {
+    /// End of the frame; [`Instant::FAR_FUTURE`] for never.
+    pub end: Instant,
+    /// Time from which the next frame can be sent; not before `end`.
+    pub free: Instant,
 }
 
 /// A rate, and the end of its validity.
@@ -55,6 +121,8 @@ pub struct Segment {
 #[derive(Clone, Debug)]
 enum Model {
     Series(series::Process),
+    Generated(generated::Process),
+    Opportunities(opportunities::Process),
 }
 
 /// The process of one direction of a link.
@@ -71,21 +139,47 @@ impl RateProcess {
     /// Returns the process that `spec` describes, from the start of the run; `None` for a constant rate. All its
     /// randomness comes from `stream`.
     pub fn new(spec: &RateSpec, stream: impl FnOnce() -> Stream) -> Option<Self> {
+        let generated = |generator| Model::Generated(generated::Process::new(generator));
         let model = match spec {
             RateSpec::Constant => return None,
             RateSpec::Series(series) => Model::Series(series::Process::new(series, stream)),
+            RateSpec::Markov(spec) => generated(Generator::Markov(markov::Markov::new(spec, stream()))),
+            RateSpec::Slots(spec) => generated(Generator::Slots(slots::Slots::new(spec, stream()))),
+            RateSpec::Opportunities(trace) => Model::Opportunities(opportunities::Process::new(trace, stream)),
         };
         Some(Self { model })
     }
 
+    /// Returns the time from which a frame can be sent that arrives at `now` at a direction without others.
+    pub fn opens(&self, now: Instant) -> Instant {
+        match &self.model {
+            Model::Series(_) | Model::Generated(_) => now,
+            Model::Opportunities(opportunities) => opportunities.opens(now),
+        }
+    }
+
+    /// Sends a frame of `bytes` from `start` on. No frame starts before the last one did.
+    pub fn send(&mut self, start: Instant, bytes: u32) -> Transmission {
+        if let Model::Opportunities(opportunities) = &mut self.model {
+            return opportunities.send(start, bytes);
+        }
+        let end = self.finish(start, bytes);
+        Transmission { end, free: end }
+    }
+
     /// Returns when a frame of `bytes` is completely sent, if its transmission begins at `start`;
-    /// [`Instant::FAR_FUTURE`] for never.
+    /// [`Instant::FAR_FUTURE`] for never. For opportunities, the whole of those from `start` on.
     pub fn finish(&mut self, start: Instant, bytes: u32) -> Instant {
+        match &mut self.model {
+            Model::Opportunities(opportunities) => return opportunities.clone().send(start, bytes).end,
+            Model::Generated(generated) => generated.forget(start),
+            Model::Series(_) => {}
+        }
         let (mut at, mut work) = (start, u128::from(bytes) * BYTE);
         loop {
-            (at, work) = match &self.model {
-                Model::Series(series) => series.skip(at, work),
-            };
+            if let Model::Series(series) = &self.model {
+                (at, work) = series.skip(at, work);
+            }
             let Segment { rate, until } = self.segment(at);
             let room = u128::from(rate) * u128::from(until.since(at).as_nanos());
             if work <= room {
@@ -101,10 +195,12 @@ impl RateProcess {
         }
     }
 
-    /// Returns the rate at `at`.
-    pub fn segment(&self, at: Instant) -> Segment {
-        match &self.model {
+    /// Returns the rate at `at`. Opportunities have none: zero until the next one.
+    pub fn segment(&mut self, at: Instant) -> Segment {
+        match &mut self.model {
             Model::Series(series) => series.segment(at),
+            Model::Generated(generated) => generated.segment(at),
+            Model::Opportunities(opportunities) => Segment { rate: 0, until: opportunities.opens(at) },
         }
     }
 }

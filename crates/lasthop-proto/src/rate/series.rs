@@ -67,15 +67,7 @@ impl RateSeries {
     /// Returns the same series with all rates times `up / down`, rounded down, for the other direction of a link.
     #[must_use]
     pub fn scaled(&self, up: u64, down: u64) -> Self {
-        if up == down || down == 0 {
-            return self.clone();
-        }
-        let scale = |step: &RateStep| {
-            let rate = u128::from(step.rate) * u128::from(up) / u128::from(down);
-            // A positive rate stays positive.
-            let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(u64::from(step.rate > 0));
-            RateStep { rate, ..*step }
-        };
+        let scale = |step: &RateStep| RateStep { rate: super::scaled_rate(step.rate, up, down), ..*step };
         Self { steps: Arc::new(self.steps.iter().map(scale).collect()), ..self.clone() }
     }
 

@@ -164,7 +164,7 @@ proptest! {
         let mut process = RateProcess::new(&RateSpec::Series(series), || unreachable!()).unwrap();
         let start = Instant::from_nanos(start);
         let end = process.finish(start, bytes);
-        let carried = |end: Instant| {
+        let mut carried = |end: Instant| {
             let (mut at, mut sum) = (start, 0u128);
             while at < end {
                 let Segment { rate, until } = process.segment(at);
@@ -203,5 +203,199 @@ proptest! {
         if let Ok(trace) = read_rates(text.as_bytes()) {
             prop_assert!(RateSeries::new(trace.steps, trace.length, Wrap::Hold, Offset::Random).is_some());
         }
+    }
+}
+
+fn markov(states: &[(u64, u64)], hold: Hold) -> MarkovSpec {
+    let states = states.iter().map(|(rate, mean)| RateState { rate: 1000 * rate, mean: ms(*mean) });
+    let states: Vec<_> = states.collect();
+    let next = MarkovSpec::neighbours(states.len());
+    MarkovSpec::new(states, &next, hold).unwrap()
+}
+
+/// Returns the segments until `end`, as times and rates.
+fn segments(process: &mut RateProcess, end: Instant) -> Vec<(Duration, u64)> {
+    let (mut at, mut found) = (Instant::ZERO, Vec::new());
+    while at < end {
+        process.finish(at, 0);
+        let Segment { rate, until } = process.segment(at);
+        found.push((until.since(at), rate));
+        at = until;
+    }
+    found
+}
+
+/// A queue with a constant input of 8 Mbps at 20 Mbps for 2 s and 2 Mbps for 0.5 s on average: the distribution of its
+/// length has a closed form (Anick, Mitra, Sondhi 1982, one source). It is not empty for 30 % of the time, 1.0286 Mbit
+/// long on average, and above 5 Mbit for 6.98 %.
+#[test]
+fn a_markov_rate_fills_a_queue_as_the_fluid_model_says() {
+    let spec = RateSpec::Markov(markov(&[(20_000, 2000), (2000, 500)], Hold::Exponential));
+    let mut process = RateProcess::new(&spec, || Root(3).stream("links/x/rate")).unwrap();
+    let (mut queue, mut time, mut busy, mut above, mut area) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
+    for (span, rate) in segments(&mut process, at(250_000_000)) {
+        let (mut span, growth) = (span.as_secs_f64(), 8.0 - rate as f64 / 1e6);
+        time += span;
+        if growth < 0.0 {
+            span = span.min(queue / -growth);
+        }
+        let end = (queue + growth * span).max(0.0);
+        busy += span;
+        area += f64::midpoint(queue, end) * span;
+        let (low, high) = (queue.min(end), queue.max(end));
+        above += if high > low { span * ((high - low.max(5.0)) / (high - low)).max(0.0) } else { 0.0 };
+        queue = end;
+    }
+    assert!((busy / time / 0.3 - 1.0).abs() < 0.03, "{}", busy / time);
+    assert!((area / time / 1.0286 - 1.0).abs() < 0.06, "{}", area / time);
+    assert!((above / time / 0.0698 - 1.0).abs() < 0.08, "{}", above / time);
+}
+
+/// States with means of 3, 1 and 2 s that are visited 1 : 2 : 1 take 3, 2 and 2 of 7 s, whatever the distribution, and
+/// also at the start of a run.
+#[test]
+fn states_take_their_share_of_time_from_the_start_on() {
+    for hold in [Hold::Exponential, Hold::Fixed, Hold::Lognormal(0.8)] {
+        let spec = markov(&[(1, 3000), (2, 1000), (3, 2000)], hold);
+        for (share, expected) in spec.shares().iter().zip([3.0, 2.0, 2.0]) {
+            assert!((share - expected / 7.0).abs() < 1e-9, "{share}");
+        }
+        assert!((spec.mean() - 1000.0 * (3.0 + 4.0 + 6.0) / 7.0).abs() < 1e-6);
+        let spec = RateSpec::Markov(spec);
+        let of = |seed| RateProcess::new(&spec, || Root(seed).stream("links/x/rate")).unwrap();
+        let mut long = [0.0; 3];
+        for (span, rate) in segments(&mut of(1), at(40_000_000)) {
+            long[rate as usize / 1000 - 1] += span.as_secs_f64() / 40_000.0;
+        }
+        let mut begins = [0.0; 3];
+        let mut first = 0.0;
+        for seed in 0..4000 {
+            let Segment { rate, until } = of(seed).segment(Instant::ZERO);
+            begins[rate as usize / 1000 - 1] += 1.0 / 4000.0;
+            first += if rate == 1000 { until.since(Instant::ZERO).as_secs_f64() } else { 0.0 };
+        }
+        for index in 0..3 {
+            let expected = [3.0, 2.0, 2.0][index] / 7.0;
+            assert!((long[index] - expected).abs() < 0.02, "{hold:?} {long:?}");
+            assert!((begins[index] - expected).abs() < 0.03, "{hold:?} {begins:?}");
+        }
+        // Mean residual time of the first state: E[X²] / 2 E[X].
+        let residual = match hold {
+            Hold::Exponential => 3.0,
+            Hold::Fixed => 1.5,
+            Hold::Lognormal(sigma) => 1.5 * (sigma * sigma).exp(),
+        };
+        let mean = first / (4000.0 * begins[0]);
+        assert!((mean / residual - 1.0).abs() < 0.08, "{hold:?} {mean} {residual}");
+    }
+}
+
+#[test]
+fn chains_that_are_none_are_refused() {
+    let state = |rate, mean| RateState { rate, mean: ms(mean) };
+    let new = |states: &[RateState], next: &[&[f64]]| {
+        let next: Vec<_> = next.iter().map(|row| row.to_vec()).collect();
+        MarkovSpec::new(states.to_vec(), &next, Hold::Exponential).is_some()
+    };
+    let two = [state(1, 1), state(2, 1)];
+    assert!(new(&two, &[&[0.0, 1.0], &[1.0, 0.0]]));
+    assert!(!new(&two[..1], &[&[1.0]]));
+    assert!(!new(&two, &[&[0.5, 0.5], &[1.0, 0.0]]));
+    assert!(!new(&two, &[&[0.0, 0.9], &[1.0, 0.0]]));
+    assert!(!new(&[state(1, 1), state(1, 0)], &[&[0.0, 1.0], &[1.0, 0.0]]));
+    assert!(!new(&[state(0, 1), state(0, 1)], &[&[0.0, 1.0], &[1.0, 0.0]]));
+    // From the third state no way leads back to the first.
+    let three = [state(1, 1), state(2, 1), state(3, 1)];
+    assert!(!new(&three, &[&[0.0, 0.5, 0.5], &[0.0, 0.0, 1.0], &[0.0, 1.0, 0.0]]));
+}
+
+const STARLINK: RateSlotsSpec = RateSlotsSpec {
+    mean: 50_000_000,
+    period: Duration::from_secs(15),
+    first: Duration::from_secs(7),
+    spread: 0.0,
+    inner: 0.0,
+    outage: [Duration::from_millis(60), Duration::from_millis(135)],
+    recovery: Duration::from_millis(350),
+};
+
+/// The boundary of a slot costs 97.5 ms of outage and half of 350 ms on average: 1.82 % of 15 s.
+#[test]
+fn boundaries_of_slots_cost_their_outage_and_half_of_the_recovery() {
+    let mut process = RateProcess::new(&RateSpec::Slots(STARLINK), || Root(5).stream("links/x/rate")).unwrap();
+    let found = segments(&mut process, at(15_000 * 400 + 7000));
+    let time: f64 = found.iter().map(|(span, _)| span.as_secs_f64()).sum();
+    let carried: f64 = found.iter().map(|(span, rate)| span.as_secs_f64() * *rate as f64).sum();
+    let lost = 1.0 - carried / time / 50e6;
+    assert!((lost - 0.2725 / 15.0).abs() < 0.0003, "{lost}");
+    assert!((STARLINK.mean() / 50e6 - (1.0 - 0.2725 / 15.0)).abs() < 1e-9);
+    let outages: Vec<Duration> = found.iter().filter(|(_, rate)| *rate == 0).map(|(span, _)| *span).collect();
+    let boundaries = found.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 == 0).count();
+    assert_eq!(boundaries, 400);
+    assert!(outages.iter().all(|span| *span <= ms(135)));
+}
+
+/// The rates of slots, and within them, have the given spread and the mean that was asked for.
+#[test]
+fn rates_of_slots_have_their_spread() {
+    let spec = RateSlotsSpec { spread: 0.19, inner: 0.12, ..STARLINK };
+    let mut process = RateProcess::new(&RateSpec::Slots(spec), || Root(6).stream("links/x/rate")).unwrap();
+    // One sample each second, outside of boundaries.
+    let sample = |second: u64| second % 15 != 7;
+    let samples = (0..60_000).filter(|second| sample(*second));
+    let rates: Vec<f64> = samples
+        .map(|second| {
+            process.finish(at(1000 * second + 900), 0);
+            process.segment(at(1000 * second + 900)).rate as f64
+        })
+        .collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
+    let middle = logs.iter().sum::<f64>() / logs.len() as f64;
+    let deviation = (logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>() / logs.len() as f64).sqrt();
+    assert!((mean / 50e6 - 1.0).abs() < 0.02, "{mean}");
+    assert!((deviation / f64::hypot(0.19, 0.12) - 1.0).abs() < 0.05, "{deviation}");
+}
+
+/// A carrier of 25 Mbaud (EN 302 307-1, table 13).
+#[test]
+fn a_fade_takes_a_carrier_down_and_up_its_codings() {
+    let spec = AcmSpec { symbol_rate: 25_000_000, clear_sky: 14.3, margin: 1.0, hysteresis: 0.5, latency: ms(500) };
+    let fade = |points: &[(u64, f64)]| {
+        points.iter().map(|(at, depth)| Fade { at: ms(*at), depth: *depth }).collect::<Vec<_>>()
+    };
+    // 14.3 dB carry 32APSK 3/4 (12.73 dB) with a margin of 1 dB and a hysteresis of 0.5 dB.
+    assert_eq!(acm(&spec, &[]).unwrap(), [RateStep { from: ms(0), rate: (25e6 * 3.703295) as u64 }]);
+    // 10 dB of attenuation leave 4.3 dB: QPSK 2/3 takes 3.10 and the margin, the next one 4.03.
+    let rain = fade(&[(30_000, 0.0), (80_000, 10.0), (140_000, 10.0), (190_000, 0.0)]);
+    let steps = acm(&spec, &rain).unwrap();
+    let lowest = steps.iter().min_by_key(|step| step.rate).unwrap();
+    assert_eq!(lowest.rate, (25e6 * 1.322253) as u64);
+    assert_eq!(steps.last().unwrap().rate, steps[0].rate);
+    assert!(steps.iter().all(|step| step.from <= ms(30_000 + 170_000)));
+    // A level of 4.03 + 1.5 dB: QPSK 3/4, 37.1868 Mbps.
+    let low = AcmSpec { clear_sky: 5.54, ..spec };
+    assert_eq!(acm(&low, &[]).unwrap()[0].rate / 100, 371_868);
+    // A fade of 3 dB/s exceeds the margin within the latency.
+    assert!(matches!(acm(&spec, &fade(&[(30_000, 0.0), (33_333, 10.0)])), Err(AcmError::TooFast(_))));
+    // Slowly down to nothing, and back.
+    let steps = acm(&spec, &fade(&[(0, 0.0), (200_000, 20.0), (400_000, 0.0)])).unwrap();
+    assert!(steps.iter().any(|step| step.rate == 0) && steps.last().unwrap().rate == steps[0].rate);
+}
+
+#[test]
+fn traces_of_mahimahi_are_read() {
+    assert_eq!(read_opportunities(b"0\n0\n7\n"), Ok(vec![0, 0, 7]));
+    assert_eq!(read_opportunities(b"5\r\n8"), Ok(vec![5, 8]));
+    for (text, error) in [
+        (&b""[..], BadOpportunities::Line(1)),
+        (b"0\n", BadOpportunities::Silent),
+        (b"5\n\n8\n", BadOpportunities::Line(2)),
+        (b"5\n4\n", BadOpportunities::Back(2)),
+        (b"5\n6.5\n", BadOpportunities::Line(2)),
+        (b"5\n4294967296\n", BadOpportunities::Line(2)),
+        (b"-5\n", BadOpportunities::Line(1)),
+    ] {
+        assert_eq!(read_opportunities(text), Err(error), "{text:?}");
     }
 }

@@ -6,7 +6,7 @@ use lasthop_proto::bucket::TokenBucket;
 use lasthop_proto::link::aggregation::{Aggregate, Aggregator};
 use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
 use lasthop_proto::random::{Root, Stream};
-use lasthop_proto::rate::RateProcess;
+use lasthop_proto::rate::{RateProcess, Transmission};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -75,6 +75,7 @@ impl Feed {
             pace: Pace {
                 time: TransmissionTime::new(spec.rate),
                 varying: RateProcess::new(&impairments.rate, || seeds.rate()).map(Box::new),
+                mean: impairments.rate.mean().filter(|_| impairments.rate.is_discrete()),
             },
             aggregator: impairments.aggregation.map(aggregator),
             dropped: Vec::new(),
@@ -82,6 +83,12 @@ impl Feed {
             last: (Instant::ZERO, Instant::ZERO),
             begun: None,
         }
+    }
+
+    /// Returns the time from which a frame can be sent that arrives at `now` while no other is queued or sent.
+    #[inline]
+    pub fn opens(&self, now: Instant) -> Instant {
+        self.pace.varying.as_ref().map_or(now, |rate| rate.opens(now))
     }
 
     /// Returns the time on the air until `now`.
@@ -92,7 +99,12 @@ impl Feed {
 
     /// Records a transmission.
     #[inline]
-    fn transmit(&mut self, start: Instant, end: Instant) {
+    fn transmit(&mut self, start: Instant, end: Instant, bytes: u32) {
+        if let Some(mean) = self.pace.mean {
+            self.busy = self.busy + Duration::from_secs_f64(f64::from(bytes) * 8.0 / mean);
+            self.last = (end, end);
+            return;
+        }
         self.busy = self.busy + end.since(start);
         self.last = (start, end);
     }
@@ -143,10 +155,10 @@ impl Feed {
         }
         let start = now + access.turn;
         let start = self.shaper.as_mut().map_or(start, |shaper| shaper.wait(start, frame.bytes()));
-        let end = self.pace.end(start, frame.bytes(), access.overhead);
+        let Transmission { end, free } = self.pace.send(start, frame.bytes(), access.overhead);
         on_air(InFlight { start, end, frame });
-        self.transmit(start, end);
-        Some(end)
+        self.transmit(start, end, frame.bytes());
+        Some(free)
     }
 
     #[inline(never)]
@@ -165,11 +177,11 @@ impl Feed {
         let Aggregate { bytes, access, delivered, given_up, .. } = aggregator.aggregate(source, fits)?;
         let start = now + medium.turn;
         let start = shaper.as_mut().map_or(start, |shaper| shaper.wait(start, bytes));
-        let end = pace.end(start, bytes, medium.overhead + access);
+        let Transmission { end, free } = pace.send(start, bytes, medium.overhead + access);
         delivered.into_iter().for_each(|frame| on_air(InFlight { start, end, frame }));
         dropped.extend(given_up.into_iter().map(|frame| (frame, DropReason::Channel)));
-        self.transmit(start, end);
-        Some(end)
+        self.transmit(start, end, bytes);
+        Some(free)
     }
 
     /// Returns a frame that was dropped, and the reason.
@@ -191,16 +203,31 @@ impl Feed {
 struct Pace {
     time: TransmissionTime,
     varying: Option<Box<RateProcess>>,
+    /// Mean rate in bits per second, if frames take no time but wait for opportunities: a frame then uses the link for
+    /// its time at this rate.
+    mean: Option<f64>,
 }
 
 impl Pace {
-    /// Returns the end of the transmission of `bytes` that occupies the medium starting at `start`, with an `overhead`
+    /// Returns the end of a transmission of `bytes` that would occupy the medium starting at `start`, with an `overhead`
     /// before the bytes.
     #[inline]
     fn end(&mut self, start: Instant, bytes: u32, overhead: Duration) -> Instant {
         match &mut self.varying {
             None => start + self.time.of(bytes) + overhead,
             Some(rate) => rate.finish(start + overhead, bytes),
+        }
+    }
+
+    /// Sends `bytes`, as [`Self::end`] foretells.
+    #[inline]
+    fn send(&mut self, start: Instant, bytes: u32, overhead: Duration) -> Transmission {
+        match &mut self.varying {
+            None => {
+                let end = start + self.time.of(bytes) + overhead;
+                Transmission { end, free: end }
+            }
+            Some(rate) => rate.send(start + overhead, bytes),
         }
     }
 }

@@ -140,12 +140,14 @@ impl ManagedDirection {
     /// for it, possibly itself.
     pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         self.start(now);
-        let at_once = if self.busy_until <= now { Switch::On } else { Switch::Off };
+        // Nothing is queued if the direction is free.
+        let begins = if self.busy_until <= now { self.feed.opens(now) } else { self.busy_until };
+        let at_once = if begins <= now { Switch::On } else { Switch::Off };
         if self.feed.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
-        // An idle direction sends the frame at once.
-        self.busy_until = self.busy_until.max(now);
+        // An idle direction sends the frame at once, or at the next opportunity.
+        self.busy_until = begins;
         self.start(now);
         self.poll_deadline().map_or(Accepted::Queued, Accepted::Next)
     }
