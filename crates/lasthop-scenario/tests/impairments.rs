@@ -172,6 +172,78 @@ fn a_rate_comes_from_a_file() {
     assert!(bad.contains("in line 2") && bad.contains("e.g. 12.5 30") && !bad.contains('\n'), "{bad}");
 }
 
+/// Traces of mahimahi are the same in both directions, whatever the rates of the link.
+#[test]
+fn opportunities_come_from_a_file() {
+    let folder = Folder::new("mahimahi");
+    let keys =
+        "rate_up = \"2 Mbps\"\nrate_variation = { model = \"replay\", format = \"mahimahi\", file = \"lte.down\" }";
+    let path = folder.write("scenario.toml", &text("1 MiB", keys));
+    folder.write("lte.down", "1\n2\n2\n6\n");
+    let load = |path: &Path| Scenario::load(path).map_err(|error| error.to_string());
+    let scenario = load(&path).unwrap();
+    let network = scenario.network(&SCHEMES[0]).unwrap();
+    let [down, up] = &network.links[0].directions;
+    assert_eq!(down.impairments.rate, up.impairments.rate);
+    // Four opportunities in 6 ms.
+    assert!((down.impairments.rate.mean().unwrap() - 4.0 * 1504.0 * 8.0 / 0.006).abs() < 1e-3);
+    assert!(scenario.explain().contains("# mean = \"8.021 Mbps\""), "{}", scenario.explain());
+    let outcome = run(&network, 1, Recording::Off);
+    // A packet of 1500 bytes fills an opportunity.
+    let share = outcome.report.flows[0].throughput() / (4.0 * 1448.0 * 8.0 / 0.006);
+    assert!(outcome.report.flows[0].complete && (0.8..1.0).contains(&share), "{share}");
+    for (keys, told) in [
+        ("format = \"mahimahi\", file = \"lte.down\", wrap = \"hold\" }", "\"repeat\" or \"stop\""),
+        ("format = \"mahimahi\", file = \"other\" }", "links.l.rate_variation.file"),
+        ("format = \"mahimahi\", file = \"lte.down\" }\nmedium = \"half-duplex\"", "use a duplex link"),
+        ("format = \"mahimahi\", file = \"lte.down\" }\naggregation = { frames = 4, access = \"1 ms\" }", "remove one"),
+    ] {
+        let path = folder.write("bad.toml", &text("1 MiB", &format!("rate_variation = {{ model = \"replay\", {keys}")));
+        let error = load(&path).unwrap_err();
+        assert!(error.contains(told) && !error.contains('\n'), "{keys}: {error}");
+    }
+    folder.write("lte.down", "1\n\n2\n");
+    let bad = load(&path).unwrap_err();
+    assert!(bad.contains("in line 2") && bad.contains("whole milliseconds per line"), "{bad}");
+}
+
+/// Generated rates are explained, and the explanation is the same scenario.
+#[test]
+fn generated_rates_are_explained() {
+    let states = "states = [{ rate = \"20 Mbps\", mean = \"2 s\" }, { rate = \"0 bps\", mean = \"500 ms\" }]";
+    for keys in [
+        format!("{{ model = \"markov\", {states} }}"),
+        format!("{{ model = \"markov\", {states}, hold = \"lognormal\", sigma = 0.5 }}"),
+        "{ model = \"slots\" }".to_owned(),
+        "{ model = \"slots\", period = \"5 s\", first = \"1 s\", spread = 0, outage = [\"1 s\", \"1 s\"] }".to_owned(),
+        "{ model = \"acm\", symbol_rate = 25000000, clear_sky = 14 }".to_owned(),
+        "{ model = \"acm\", symbol_rate = 25000000, clear_sky = 14, fades = [{ at = \"3 s\", depth = 0 }, { at = \"33 s\", depth = 6.5 }] }".to_owned(),
+    ] {
+        let keys = format!("rate_up = \"2 Mbps\"\nrate_variation = {keys}");
+        let given = scenario(&keys).unwrap();
+        let text = given.explain();
+        let again = Scenario::parse("explained.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(again, given);
+        // A fourth of the rates upwards.
+        let [down, up] = impairments(&keys).map(|impairments| impairments.rate.mean().unwrap());
+        assert!((up / down - 0.25).abs() < 1e-6, "{keys}: {down} {up}");
+        assert!(text.contains("# mean = \""), "{text}");
+    }
+}
+
+/// Both directions and all schemes have the same rates under one seed.
+#[test]
+fn a_generated_rate_is_one_for_both_directions() {
+    let keys = "rate_variation = { model = \"markov\", states = [{ rate = \"8 Mbps\", mean = \"300 ms\" }, { rate = \"1 Mbps\", mean = \"300 ms\" }] }";
+    let (came, report) = arrivals("4 MiB", keys);
+    let seconds = came.last().unwrap().0.as_secs_f64();
+    let mean = came.iter().map(|(_, bytes)| *bytes as f64 * 8.0).sum::<f64>() / seconds;
+    // 4.5 Mbps on average, some 26 visits of each state.
+    assert!((3e6..6e6).contains(&mean), "{mean}");
+    let again = arrivals("4 MiB", keys).1;
+    assert_eq!(report, again);
+}
+
 #[test]
 fn mistakes_are_told() {
     for (given, told) in [
@@ -223,7 +295,39 @@ fn mistakes_are_told() {
         ("rate_variation = { model = \"none\", wrap = \"hold\" }", "it takes nothing"),
         (
             "rate_variation = { model = \"replay\", file = \"x\", grid = \"1 s\" }",
-            "it takes wrap, offset, file, format",
+            "it takes file, format, wrap, offset",
+        ),
+        ("rate_variation = { model = \"markov\" }", "2 to 64 states"),
+        ("rate_variation = { model = \"markov\", states = [{ rate = \"1 Mbps\", mean = \"1 s\" }] }", "2 to 64 states"),
+        (
+            "rate_variation = { model = \"markov\", states = [{ rate = \"1 Mbps\", mean = \"0 s\" }, { rate = \"2 Mbps\", mean = \"1 s\" }] }",
+            "it must be above zero",
+        ),
+        (
+            "rate_variation = { model = \"markov\", states = [{ rate = \"0 bps\", mean = \"1 s\" }, { rate = \"0 bps\", mean = \"1 s\" }] }",
+            "a rate must be above zero",
+        ),
+        (
+            "rate_variation = { model = \"markov\", states = [{ rate = \"1 Mbps\", mean = \"1 s\", next = [0, 1] }, { rate = \"2 Mbps\", mean = \"1 s\" }] }",
+            "for some states only",
+        ),
+        (
+            "rate_variation = { model = \"markov\", states = [{ rate = \"1 Mbps\", mean = \"1 s\", next = [1] }, { rate = \"2 Mbps\", mean = \"1 s\", next = [1, 0] }] }",
+            "2 probabilities, one for each state",
+        ),
+        (
+            "rate_variation = { model = \"markov\", sigma = 1, states = [{ rate = \"1 Mbps\", mean = \"1 s\" }, { rate = \"2 Mbps\", mean = \"1 s\" }] }",
+            "needs hold = \"lognormal\"",
+        ),
+        ("rate_variation = { model = \"slots\", period = \"10 ms\" }", "at least 100 ms"),
+        ("rate_variation = { model = \"slots\", outage = [\"2 s\", \"1 s\"] }", "the minimum and the maximum time"),
+        ("rate_variation = { model = \"slots\", outage = [\"1 s\", \"15 s\"] }", "take the whole period"),
+        ("rate_variation = { model = \"slots\", spread = 5 }", "a number from 0 to 3"),
+        ("rate_variation = { model = \"acm\", clear_sky = 10 }", "links.l.rate_variation.symbol_rate: missing"),
+        ("rate_variation = { model = \"acm\", symbol_rate = 1000000, clear_sky = -9 }", "supports no coding"),
+        (
+            "rate_variation = { model = \"acm\", symbol_rate = 1000000, clear_sky = 14, fades = [{ at = \"0 s\", depth = 0 }, { at = \"1 s\", depth = 9 }] }",
+            "a larger margin, or a slower fade",
         ),
     ] {
         let error = scenario(given).map(|_| ()).unwrap_err().to_string();
