@@ -1,7 +1,7 @@
 //! The scenarios of `scenarios/`, built in.
 
 /// Names and texts of the scenarios.
-pub(crate) const BUILTINS: [(&str, &str); 23] = [
+pub(crate) const BUILTINS: [(&str, &str); 25] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -22,6 +22,8 @@ pub(crate) const BUILTINS: [(&str, &str); 23] = [
     ("full-wifi", include_str!("../../../scenarios/full-wifi.toml")),
     ("thin-return", include_str!("../../../scenarios/thin-return.toml")),
     ("satellite-handover", include_str!("../../../scenarios/satellite-handover.toml")),
+    ("starlink", include_str!("../../../scenarios/starlink.toml")),
+    ("satellite-rain", include_str!("../../../scenarios/satellite-rain.toml")),
     ("moving-host", include_str!("../../../scenarios/moving-host.toml")),
     ("mixed-losses", include_str!("../../../scenarios/mixed-losses.toml")),
     ("packet-radio-chain", include_str!("../../../scenarios/packet-radio-chain.toml")),

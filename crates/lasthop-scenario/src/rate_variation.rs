@@ -25,7 +25,7 @@ struct Model {
     read: fn(&Reader<'_>, &Around<'_>) -> Result<RateSpec, Error>,
 }
 
-/// What a model may refer to.
+/// Surroundings to which a model may refer.
 pub(crate) struct Around<'a> {
     pub files: &'a Files,
     /// The link's rate, in the direction to which the table refers.

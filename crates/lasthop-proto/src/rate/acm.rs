@@ -80,7 +80,7 @@ pub enum AcmError {
 ///
 /// Returns [`AcmError`].
 pub fn acm(spec: &AcmSpec, fades: &[Fade]) -> Result<Vec<RateStep>, AcmError> {
-    // Until every change has happened: a second for each MODCOD on the way up.
+    // Until every change has happened: up to a second for each MODCOD.
     let settled = Duration::from_secs(MODCODS.len() as u64 + 1) + spec.latency;
     let end = fades.last().map_or(Duration::ZERO, |last| last.at) + settled;
     let samples = end.as_nanos() / SAMPLE.as_nanos();
