@@ -1,5 +1,5 @@
 //! Tests arbitrary loss trace files: each yields a channel that replays it, or a one-line message. The same bytes serve
-//! as a time series of delays, and as a series of rates over which frames are sent.
+//! as a time series of delays, and as a series of rates or of delivery opportunities with which frames are sent.
 #![no_main]
 
 use std::path::PathBuf;
@@ -9,7 +9,9 @@ use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
 use lasthop_proto::delay::read_delays;
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
-use lasthop_proto::rate::{Offset, RateProcess, RateSeries, RateSpec, Wrap, read_rates};
+use lasthop_proto::rate::{
+    Offset, Opportunities, RateProcess, RateSeries, RateSpec, Wrap, read_opportunities, read_rates,
+};
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::Scenario;
@@ -49,6 +51,20 @@ fuzz_target!(|text: &[u8]| {
                 let end = process.finish(now, bytes);
                 assert!(end >= now);
                 now = end;
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+    match read_opportunities(text) {
+        Ok(times) => {
+            let trace = Opportunities::new(times.into(), Wrap::Repeat, Offset::At(Duration::ZERO));
+            let spec = RateSpec::Opportunities(trace.expect("a file that was read is a trace"));
+            let mut process = RateProcess::new(&spec, || unreachable!()).expect("a rate that varies");
+            let mut now = Instant::ZERO;
+            for bytes in [0, 1, 1500, 1_000_000] {
+                let sent = process.send(process.opens(now), bytes);
+                assert!(sent.end > now && sent.free >= sent.end);
+                now = sent.end;
             }
         }
         Err(error) => assert!(!error.to_string().contains('\n')),

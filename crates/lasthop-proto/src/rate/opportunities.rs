@@ -74,7 +74,7 @@ impl Opportunities {
     fn after(&self, place: u64) -> u64 {
         let (lap, within) = (place / self.lap(), place % self.lap());
         let first = self.times.partition_point(|time| u64::from(*time) * MILLISECOND <= within);
-        lap * self.of_lap() + first as u64
+        lap.saturating_mul(self.of_lap()).saturating_add(first as u64)
     }
 }
 
