@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`worker`] | loop of every worker, over a trait with the parts specific to one daemon |
 //! | [`child`] | a worker from the perspective of its supervisor |
 //! | [`keeper`] | start and replacement of workers |
 //! | [`supervision`] | main loop of every supervisor |
@@ -44,3 +45,4 @@ pub mod signals;
 pub mod supervision;
 pub mod system_error;
 pub mod wishes;
+pub mod worker;

@@ -28,14 +28,14 @@ pub fn not_held(needed: CapabilitySet) -> Option<String> {
 
 /// Tasks of a worker, which determine the permissions that it keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Work {
+pub struct Tasks {
     /// The worker opens connections with addresses of other hosts, from any port.
     pub splits: bool,
     /// The worker updates the heartbeat for BPF programs, and attaches them to new ports.
     pub bridges: bool,
 }
 
-impl Work {
+impl Tasks {
     /// Returns the capabilities that the tasks need.
     fn needs(self) -> CapabilitySet {
         // For verdicts, marks and foreign addresses; and for raw packets.
@@ -50,7 +50,7 @@ struct Unprivileged {
     group: u32,
 }
 
-/// Gives up all permissions that `work` does not need: the process changes to another user without supplementary
+/// Gives up all permissions that `tasks` do not need: the process changes to another user without supplementary
 /// groups, keeps no other capability, and cannot gain any by executing a program. It dies with its parent.
 ///
 /// The process must have a single thread, because permissions belong to threads.
@@ -59,7 +59,7 @@ struct Unprivileged {
 ///
 /// Returns an error if the system refuses to remove permissions. If it refuses the change of user, as for root in a
 /// container, the process keeps its user, and logs this.
-pub fn drop_rights(work: Work) -> io::Result<()> {
+pub fn drop_rights(tasks: Tasks) -> io::Result<()> {
     // Reads `/proc/self/auxv` on first use, which only root may read later.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let has = capabilities(None)?;
@@ -82,7 +82,7 @@ pub fn drop_rights(work: Work) -> io::Result<()> {
             tracing::warn!(%error, "cannot change the worker's user; it remains root, without root's capabilities");
         }
     }
-    let kept = has.permitted & work.needs();
+    let kept = has.permitted & tasks.needs();
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
     set_no_new_privs(true)?;
     // The change of user has reset this. If the parent has already ended, the end of its channel reports it.

@@ -17,6 +17,6 @@ pub const SIGNAL: i32 = libc::SIGSYS;
 ///
 /// Always returns an error.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub fn confine(_: crate::privileges::Work) -> std::io::Result<()> {
+pub fn confine(_: crate::privileges::Tasks) -> std::io::Result<()> {
     Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "no seccomp filter for this architecture"))
 }

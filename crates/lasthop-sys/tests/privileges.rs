@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::mpsc;
 
-use lasthop_sys::privileges::{Work, drop_rights};
+use lasthop_sys::privileges::{Tasks, drop_rights};
 use lasthop_sys::syscalls::confine;
 use skip::without_root;
 
@@ -36,18 +36,18 @@ fn the_attempt() {
     let (Ok(name), Ok(folder)) = (std::env::var(ATTEMPT), std::env::var(FOLDER)) else { return };
     let folder = Path::new(&folder);
     let (mode, what) = name.split_once(' ').unwrap();
-    let work = Work { splits: mode == "split", bridges: mode == "bridge" };
+    let tasks = Tasks { splits: mode == "split", bridges: mode == "bridge" };
     let mut log = File::options().append(true).create(true).open(folder.join("log")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (begin, begun) = mpsc::sync_channel::<()>(0);
     // Permissions belong to a thread, and are inherited by threads that it starts.
-    drop_rights(work).unwrap();
+    drop_rights(tasks).unwrap();
     let worker = std::thread::spawn(move || {
         begun.recv().unwrap();
         (File::open("/etc/shadow").map(drop), vec![0_u8; 8 << 20].iter().map(|byte| u64::from(*byte)).sum::<u64>())
     });
-    confine(work).unwrap();
+    confine(tasks).unwrap();
     begin.send(()).unwrap();
     let (shadow, sum) = worker.join().unwrap();
     assert_eq!((shadow.unwrap_err().kind(), sum), (std::io::ErrorKind::PermissionDenied, 0));

@@ -2,11 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::snapshot::Snapshot;
-
-/// Message from the worker.
-pub type Notice = lasthop_daemon::channel::Notice<Snapshot>;
-
 /// Message to the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Order {

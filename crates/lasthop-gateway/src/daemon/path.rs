@@ -2,15 +2,14 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::{self, Duration};
+use std::time::Duration;
 
-use lasthop_daemon::channel::Speaker;
+use lasthop_daemon::worker::Heart;
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 use lasthop_sys::clock::Clock;
 
 use crate::configuration::Gateway;
-use crate::daemon::order::Notice;
 use crate::daemon::passage::{Treatment, Untreated};
 use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::PacketCounters;
@@ -20,31 +19,8 @@ use crate::engine::rules::EngineConfig;
 use crate::engine::{Engine, Injection, Offloaded, Verdict};
 use crate::settings;
 
-/// Interval of heartbeats: a fifth of the shortest silence after which the supervisor considers the process dead.
+/// Interval of heartbeats: a fifth of the silence after which programs at a bridge's ports let packets pass.
 pub(super) const BEAT: Duration = Duration::from_millis(20);
-
-/// Heartbeat to the supervisor.
-#[derive(Debug)]
-pub(super) struct Heart {
-    next: time::Instant,
-    speaker: Speaker,
-}
-
-impl Heart {
-    pub fn new(speaker: Speaker) -> Self {
-        Self { next: time::Instant::now(), speaker }
-    }
-
-    /// Sends a heartbeat if it is due.
-    pub fn beat(&mut self) {
-        let now = time::Instant::now();
-        if now >= self.next {
-            self.next = now + BEAT;
-            // A supervisor that does not read has more serious problems than this beat.
-            let _ = self.speaker.send(&Notice::Beat);
-        }
-    }
-}
 
 /// State shared by the loop and all packet paths.
 pub(super) struct Core {
@@ -190,14 +166,22 @@ impl PacketCounters {
     }
 }
 
+/// Input that waits for a packet path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Waiting {
+    /// True if packets arrived.
+    pub packets: bool,
+    /// True if interfaces changed: [`PacketPath::look_up`] is due.
+    pub changes: bool,
+}
+
 /// Packet path: receives and sends packets.
 pub(super) trait PacketPath {
-    /// Returns the descriptors to wait on for packets.
-    fn packets(&self) -> Vec<BorrowedFd<'_>>;
+    /// Returns the descriptors to wait on.
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2];
 
-    /// Returns the descriptor that reports changes of interfaces, if there is one; [`PacketPath::look_up`] follows at
-    /// once.
-    fn changes(&self) -> Option<BorrowedFd<'_>>;
+    /// Returns the input that waits if these of the descriptors are ready.
+    fn waiting(&self, ready: [bool; 2]) -> Waiting;
 
     /// Handles waiting packets until the next beat is due, and sends the engine's packets.
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()>;

@@ -19,7 +19,7 @@ use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
 use crate::daemon::parked::{Fate, Parked};
 use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
-use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::path::{BEAT, Core, PacketPath, Waiting};
 use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::trial::Outcome;
@@ -161,12 +161,12 @@ impl QueuePath {
 }
 
 impl PacketPath for QueuePath {
-    fn packets(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.queue.as_fd()]
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.queue.as_fd(), self.links.as_fd()]
     }
 
-    fn changes(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.links.as_fd())
+    fn waiting(&self, [packets, changes]: [bool; 2]) -> Waiting {
+        Waiting { packets, changes }
     }
 
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {

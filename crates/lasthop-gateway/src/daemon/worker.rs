@@ -2,26 +2,22 @@
 //! configuration, and kills it if its heartbeat stops.
 
 use std::io;
-use std::iter;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use lasthop_daemon::channel::{Channel, Incoming};
-use lasthop_daemon::recording::RecordTo;
-use lasthop_daemon::signals::follow_supervisor;
+use lasthop_daemon::recording::{RecordFile, RecordTo};
 use lasthop_daemon::system_error::{SystemError, system};
+pub use lasthop_daemon::worker::Ending;
+use lasthop_daemon::worker::{self, Heart, NoOrder, Outcome, Work};
 use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
-use lasthop_sys::poll::wait;
-use lasthop_sys::privileges::{self, Work, not_held};
+use lasthop_sys::privileges::{Tasks, not_held};
 use lasthop_sys::raw::Sender;
-use lasthop_sys::{process, syscalls};
-use rustix::event::{PollFd, PollFlags};
 use rustix::thread::CapabilitySet;
 
 use crate::configuration::Gateway;
 use crate::daemon::bridge::{BridgeError, BridgePath};
-use crate::daemon::order::{Notice, Order};
-use crate::daemon::path::{BEAT, Beneath, Core, Heart, PacketPath};
+use crate::daemon::order::Order;
+use crate::daemon::path::{BEAT, Beneath, Core, PacketPath, Waiting};
 use crate::daemon::queue::{FirstSender, QueuePath, Senders};
 use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::{RelaySnapshot, Snapshot};
@@ -29,17 +25,7 @@ use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
 use crate::engine::recording::recorder::Recorder;
 use crate::settings;
-use crate::split::{SplitError, SplitProxy};
-
-/// Number of beats between snapshots.
-const ROUNDS_PER_SNAPSHOT: u32 = 25;
-/// Interval of checks of the interfaces, which may come, leave, and get new indices, for paths without notifications
-/// too.
-const LOOKUP: Duration = Duration::from_secs(1);
-/// Time to wait for the first configuration.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Nice value.
-const PRIORITY: i32 = -10;
+use crate::split::{SplitConfig, SplitError, SplitProxy};
 
 /// Reason for a worker's failure.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +34,8 @@ pub enum WorkerError {
     #[error(transparent)]
     Config(#[from] lasthop_settings::Error),
     /// The supervisor sent no configuration.
-    #[error("no configuration received; only `lasthop gateway run` starts this command")]
-    NoConfig,
+    #[error(transparent)]
+    NoConfig(#[from] NoOrder),
     /// The queue cannot be bound.
     #[error(transparent)]
     Queue(#[from] BindError),
@@ -85,29 +71,13 @@ fn no_raw_sockets(error: io::Error) -> WorkerError {
     WorkerError::Raw { not_held: if is_denied { not_held(needed) } else { None }, error }
 }
 
-/// End of a worker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// The supervisor requested it.
-    Wanted,
-    /// The worker failed, and has informed the supervisor.
-    Told,
-}
-
 /// Handles packets until the supervisor closes `channel`. Appends the engine's decisions to the file `record`.
 ///
 /// # Errors
 ///
 /// Returns an error if it fails and cannot inform a supervisor.
 pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
-    let mut channel = Channel::new(channel);
-    match Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel)) {
-        Ok(()) => Ok(Ending::Wanted),
-        Err(error) => match channel.send(&Notice::Failed { message: error.to_string() }) {
-            Ok(()) => Ok(Ending::Told),
-            Err(_) => Err(error),
-        },
-    }
+    worker::run::<Worker>(channel, record)
 }
 
 struct Worker {
@@ -115,131 +85,107 @@ struct Worker {
     path: Box<dyn PacketPath>,
 }
 
-/// Next step of the loop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    Continue,
-    End,
+/// Resources of a worker before its start.
+struct Resources {
+    gateway: Gateway,
+    /// Text of the configuration file.
+    text: String,
+    path: Box<dyn PacketPath>,
+    /// Listeners for split connections, if a rule splits.
+    proxy: Option<(SplitProxy, SplitConfig)>,
+    tape: Option<Tape>,
+    seed: u64,
 }
 
-impl Worker {
-    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
-        // Only the supervisor removes the rules, so the worker must not outlive it.
-        follow_supervisor()?;
-        let (gateway, text) = first_configuration(channel)?;
-        // Keep freed memory for reuse: returning pages to the kernel and faulting them in again would cost more time
-        // than all other work for a packet.
-        process::keep_freed_memory();
+impl Work for Worker {
+    type Resources = Resources;
+    type Order = Order;
+    type Snapshot = Snapshot;
+    type Error = WorkerError;
+
+    const COMMAND: &'static str = "lasthop gateway run";
+    const BEAT: Duration = BEAT;
+    const BEATS_PER_SNAPSHOT: u32 = 25;
+
+    fn open(order: Order) -> Result<Option<(Resources, Tasks)>, WorkerError> {
+        let Order::Configure { file, text } = order else { return Ok(None) };
+        let gateway = Gateway::parse(&file, &text)?;
         let path = open_path(&gateway)?;
-        // Packets wait for this process. It also works without permission to raise its priority.
-        let _ = rustix::process::setpriority_process(None, PRIORITY);
         let split = settings::split(&gateway);
-        let proxy = split.clone().map(SplitProxy::bind).transpose()?;
-        let record = record.and_then(RecordTo::open);
-        let tape = gateway
-            .limits
-            .link
-            .map(Tape::new)
-            .transpose()
-            .map_err(system("cannot allocate the memory for limits.link"))?;
+        let proxy = split.map(|split| Ok::<_, SplitError>((SplitProxy::bind(split.clone())?, split))).transpose()?;
+        let tape = gateway.limits.link.map(Tape::new).transpose();
+        let tape = tape.map_err(system("cannot allocate the memory for limits.link"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
-        let work = Work { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
-        // While there is one thread.
-        privileges::drop_rights(work).map_err(system("cannot drop privileges"))?;
-        let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
+        let tasks = Tasks { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
+        Ok(Some((Resources { gateway, text, path, proxy, tape, seed }, tasks)))
+    }
+
+    fn start(resources: Resources, record: Option<RecordFile>, heart: Heart) -> Result<Self, WorkerError> {
+        let Resources { gateway, text, path, proxy, tape, seed } = resources;
+        let relay = proxy.map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let recorder = record.and_then(|file| Recorder::start(file, &text, seed));
-        // After all threads have started.
-        if let Err(error) = syscalls::confine(work) {
-            tracing::warn!(%error, "cannot install the seccomp filter; the worker runs without it");
-        }
         let engine = RecordedEngine::new(&gateway, seed, recorder);
         let beneath = settings::beneath(&gateway).map(|config| Beneath::new(config, seed));
-        let heart = Heart::new(channel.speaker().map_err(system("cannot open a channel to the supervisor"))?);
         Ok(Self { core: Core::new(heart, engine, beneath, relay, tape, (gateway, text)), path })
     }
 
-    fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
-        self.look_up()?;
-        let _ = channel.send(&Notice::Configured);
-        let mut next_round = Instant::now();
-        let mut next_lookup = next_round + LOOKUP;
-        let mut rounds = 0_u32;
-        loop {
-            let now = Instant::now();
-            if now >= next_round {
-                next_round = now + BEAT;
-                if self.core.relay.as_mut().is_some_and(Relay::hangs) {
-                    return Err(WorkerError::Relay);
-                }
-                self.path.watch(&mut self.core);
-                self.path.beat().map_err(system("cannot send a heartbeat"))?;
-                rounds = rounds.wrapping_add(1);
-                if rounds % ROUNDS_PER_SNAPSHOT == 1 {
-                    let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
-                }
-                if now >= next_lookup {
-                    next_lookup = now + LOOKUP;
-                    self.look_up()?;
-                }
-            }
-            self.core.heart.beat();
-            let patience = next_round.saturating_duration_since(now);
-            let patience = self.core.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
-            let changes = self.path.changes();
-            let first = 1 + usize::from(changes.is_some());
-            let all = iter::once(channel.as_fd()).chain(changes).chain(self.path.packets());
-            let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
-            let ready = |fds: &[PollFd<'_>]| fds.iter().any(|fd| !fd.revents().is_empty());
-            let (ordered, changed, arrived) = (ready(&fds[..1]), ready(&fds[1..first]), ready(&fds[first..]));
-            if changed {
-                self.look_up()?;
-            }
-            if arrived {
-                self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
-            }
-            if self.core.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
-                self.core.handle_timeout();
-                self.path.inject(&mut self.core);
-            }
-            if ordered && self.obey(channel)? == Next::End {
-                return Ok(self.path.finish(&mut self.core).map_err(system("cannot read packets"))?);
-            }
+    fn heart(&mut self) -> &mut Heart {
+        &mut self.core.heart
+    }
+
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        self.path.descriptors()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.core.poll_deadline().map(|at| self.core.clock.until(at))
+    }
+
+    fn handle(&mut self, ready: [bool; 2]) -> Result<(), WorkerError> {
+        let Waiting { packets, changes } = self.path.waiting(ready);
+        if changes {
+            self.look_up()?;
         }
+        if packets {
+            self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
+        }
+        if self.core.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
+            self.core.handle_timeout();
+            self.path.inject(&mut self.core);
+        }
+        Ok(())
+    }
+
+    fn on_beat(&mut self) -> Result<(), WorkerError> {
+        if self.core.relay.as_mut().is_some_and(Relay::hangs) {
+            return Err(WorkerError::Relay);
+        }
+        self.path.watch(&mut self.core);
+        Ok(self.path.beat().map_err(system("cannot send a heartbeat"))?)
     }
 
     fn look_up(&mut self) -> Result<(), WorkerError> {
         Ok(self.path.look_up(&mut self.core).map_err(system("cannot check interfaces"))?)
     }
 
-    fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {
-        match channel.receive::<Order>().map_err(system("cannot read from the supervisor"))? {
-            Incoming::Nothing => Ok(Next::Continue),
-            Incoming::End => Ok(Next::End),
-            Incoming::Message(Order::Configure { file, text }) => {
+    fn obey(&mut self, order: Order) -> Result<Outcome, WorkerError> {
+        match order {
+            Order::Configure { file, text } => {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.path.reconfigure(&gateway).map_err(system("cannot list interfaces"))?;
                 self.look_up()?;
                 self.core.reconfigure(&gateway, &text);
-                Ok(self.carried_out(channel))
             }
-            Incoming::Message(Order::Rules { in_place }) => {
+            Order::Rules { in_place } => {
                 let gate = if in_place { Gate::Open } else { Gate::Closed };
                 self.core.relay.iter_mut().for_each(|relay| relay.set_gate(gate));
-                Ok(Next::Continue)
+                return Ok(Outcome::Unanswered);
             }
-            Incoming::Message(Order::Release) => {
-                self.core.release();
-                Ok(self.carried_out(channel))
-            }
+            Order::Release => self.core.release(),
         }
-    }
-
-    fn carried_out(&mut self, channel: &Channel) -> Next {
         self.path.inject(&mut self.core);
-        let _ = channel.send(&Notice::Configured);
-        Next::Continue
+        Ok(Outcome::Executed)
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -257,6 +203,10 @@ impl Worker {
         });
         let (untreated, suspensions) = self.path.untreated();
         Snapshot { tape, untreated, suspensions, ..Snapshot::new(self.core.counters, &counters, &arms, split) }
+    }
+
+    fn finish(&mut self) -> Result<(), WorkerError> {
+        Ok(self.path.finish(&mut self.core).map_err(system("cannot read packets"))?)
     }
 }
 
@@ -282,12 +232,4 @@ fn seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
-    wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
-    match channel.receive::<Order>() {
-        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
-        _ => Err(WorkerError::NoConfig),
-    }
 }

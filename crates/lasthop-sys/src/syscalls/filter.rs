@@ -9,18 +9,18 @@ use seccompiler::{
 };
 
 use crate::bpf;
-use crate::privileges::Work;
+use crate::privileges::Tasks;
 use crate::tcp::UNSENT;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Restricts all threads of this process permanently to the calls that `work` needs. No more threads can be started
+/// Restricts all threads of this process permanently to the calls that `tasks` need. No more threads can be started
 /// afterwards.
 ///
 /// # Errors
 ///
 /// Returns an error if the kernel has no seccomp.
-pub fn confine(work: Work) -> io::Result<()> {
+pub fn confine(tasks: Tasks) -> io::Result<()> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let compile = |rules, otherwise, action| {
         let filter = SeccompFilter::new(rules, otherwise, action, arch)?;
@@ -28,7 +28,7 @@ pub fn confine(work: Work) -> io::Result<()> {
     };
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let allowed =
-        allowed(work).and_then(|rules| compile(rules, refuse, SeccompAction::Allow)).map_err(io::Error::other)?;
+        allowed(tasks).and_then(|rules| compile(rules, refuse, SeccompAction::Allow)).map_err(io::Error::other)?;
     let deadly = deadly().map(|call| (call, Vec::new())).collect();
     let deadly = compile(deadly, SeccompAction::Allow, SeccompAction::KillProcess).map_err(io::Error::other)?;
     // The most severe result of all filters applies. `allowed` forbids the call that installs filters, so it comes
@@ -159,7 +159,7 @@ impl<const N: usize> Rule<N> {
     }
 }
 
-fn allowed(work: Work) -> Result<Rules, BackendError> {
+fn allowed(tasks: Tasks) -> Result<Rules, BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq};
     let plain = |calls: &[libc::c_long]| calls.iter().map(|&call| (call, Vec::new())).collect::<Rules>();
     let mut rules = plain(&ALWAYS);
@@ -181,7 +181,7 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
         Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
     }
     Rule(libc::SYS_ioctl, [(1, Eq, libc::FIONBIO)]).add_to(&mut rules)?;
-    if work.splits {
+    if tasks.splits {
         rules.extend(plain(&SPLITTING));
         for family in [libc::AF_INET, libc::AF_INET6] {
             // The type field contains flags too.
@@ -198,7 +198,7 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
             Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
         }
     }
-    if work.bridges {
+    if tasks.bridges {
         for command in [bpf::MAP_UPDATE_ELEM, bpf::LINK_CREATE] {
             Rule(libc::SYS_bpf, [(0, Eq, command as u64)]).add_to(&mut rules)?;
         }

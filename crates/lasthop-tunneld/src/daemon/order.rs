@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::snapshot::Snapshot;
 use crate::plan::Plan;
-
-/// Message from the worker.
-pub type Notice = lasthop_daemon::channel::Notice<Snapshot>;
 
 /// Message to the worker.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

@@ -31,7 +31,7 @@ use self::links::LinkHeaders;
 use self::ports::PortError;
 use self::programs::{Maps, SILENCE};
 use crate::configuration::{Bridge, Gateway};
-use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::path::{BEAT, Core, PacketPath, Waiting};
 use crate::daemon::snapshot::PacketCounters;
 use crate::engine::{Injection, Offloaded, Verdict};
 
@@ -216,13 +216,13 @@ fn pass<'b>(
 }
 
 impl PacketPath for BridgePath {
-    fn packets(&self) -> Vec<BorrowedFd<'_>> {
-        self.ends.iter().map(|end| end.socket.as_fd()).collect()
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [&self.ends[0], &self.ends[1]].map(|end| end.socket.as_fd())
     }
 
-    fn changes(&self) -> Option<BorrowedFd<'_>> {
-        // No notification covers most of the state that is checked here.
-        None
+    fn waiting(&self, ready: [bool; 2]) -> Waiting {
+        // No notification covers most of the state that `look_up` checks.
+        Waiting { packets: ready.contains(&true), changes: false }
     }
 
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {
