@@ -16,26 +16,31 @@ pub const KEY: i16 = -8;
 /// First kernel version that supports BPF programs at an interface in this way (tcx).
 const NEEDED: (u32, u32) = (6, 6);
 
+/// Number of beats within the silence after which packets pass.
+const BEATS: u32 = 10;
+
 /// Heartbeat of the process.
 #[derive(Debug)]
 pub struct Heartbeat {
     /// Time of the last beat on the monotonic clock, in nanoseconds; 0 while stopped.
     map: Map,
     last: Duration,
+    silence: Duration,
 }
 
 impl Heartbeat {
-    /// Creates a stopped heartbeat.
+    /// Creates a stopped heartbeat. Without a beat for longer than `silence`, programs let packets pass.
     ///
     /// # Errors
     ///
     /// Returns an error if a system call fails.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(silence: Duration) -> io::Result<Self> {
         let map = Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?;
-        Ok(Self { map, last: Duration::ZERO })
+        Ok(Self { map, last: Duration::ZERO, silence })
     }
 
-    /// Records a beat. Returns the time since the last beat, unless the heartbeat was stopped.
+    /// Records a beat, unless the last one is recent. Returns the time since the last one if packets have passed
+    /// because of it.
     ///
     /// # Errors
     ///
@@ -43,9 +48,13 @@ impl Heartbeat {
     pub fn beat(&mut self) -> io::Result<Option<Duration>> {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        let last = std::mem::replace(&mut self.last, now);
+        let since = (!self.last.is_zero()).then(|| now.saturating_sub(self.last));
+        if since.is_some_and(|since| since < self.silence / BEATS) {
+            return Ok(None);
+        }
+        self.last = now;
         self.map.set_first(now.as_nanos() as u64)?;
-        Ok((!last.is_zero()).then(|| now.saturating_sub(last)))
+        Ok(since.filter(|since| *since > self.silence))
     }
 
     /// Stops the heartbeat: packets pass until the next beat.
@@ -54,16 +63,19 @@ impl Heartbeat {
     ///
     /// Returns an error if a system call fails.
     pub fn rest(&mut self) -> io::Result<()> {
+        if self.last.is_zero() {
+            return Ok(());
+        }
         self.last = Duration::ZERO;
         self.map.set_first(0)
     }
 
-    /// Emits code that jumps to `silent` if the last beat is older than `silence`. It changes all registers except the
-    /// context and `R8`.
-    pub fn listen(&self, program: &mut Assembler, silence: Duration, silent: Label) {
+    /// Emits code that jumps to `silent` if the last beat is too old. It changes all registers except the context and
+    /// `R8`.
+    pub fn listen(&self, program: &mut Assembler, silent: Label) {
         look_up_first(program, &self.map, silent);
         program.load(Size::Double, R7, R0, 0).call(Helper::Nanoseconds).subtract(R0, R7);
-        program.jump_if(R0, When::Greater, i32::try_from(silence.as_nanos()).unwrap_or(i32::MAX), silent);
+        program.jump_if(R0, When::Greater, i32::try_from(self.silence.as_nanos()).unwrap_or(i32::MAX), silent);
     }
 }
 

@@ -20,12 +20,14 @@
 //! | [`observe`] | passive measurement of a connection |
 //! | [`recording`] | recording of a worker's inputs and decisions |
 //! | [`interfaces`] | state of interfaces |
+//! | [`bridge`] | interfaces whose frames a daemon takes, and BPF programs there |
 //! | [`heartbeat`] | heartbeat for BPF programs, which let packets pass when it stops |
 //! | [`shared`] | state shared between threads |
 //! | [`system_error`] | errors of the system |
 #![cfg(target_os = "linux")]
 
 pub mod ab;
+pub mod bridge;
 pub mod channel;
 pub mod child;
 pub mod clients;

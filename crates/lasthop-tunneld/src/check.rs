@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 use lasthop_daemon::control::{ControlError, Place};
-use lasthop_daemon::finding::{Finding, Outcome};
+use lasthop_daemon::finding::{Finding, Outcome, effective, held};
 use lasthop_daemon::{groups, interfaces};
 use lasthop_settings::tunnel::{Mode, Peer, Routes, Security, Tunnel};
 use lasthop_sys::netlink::Socket;
@@ -45,7 +45,8 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
         findings.push(of("private key", shown));
     }
     findings.extend(taken_at_start(tunnel));
-    findings.push(capability());
+    let net_admin = effective().contains(CapabilitySet::NET_ADMIN);
+    findings.push(held("CAP_NET_ADMIN", net_admin, Outcome::Missing));
     findings.push(of("TUN device", device::check()));
     if let Mode::Bridge { interface } = &tunnel.mode {
         findings.extend(bridge::check::check(interface));
@@ -229,14 +230,6 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
         }
     }
     findings
-}
-
-fn capability() -> Finding {
-    let held = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
-    match held.contains(CapabilitySet::NET_ADMIN) {
-        true => Finding::new("CAP_NET_ADMIN", Outcome::Ok, "held"),
-        false => Finding::new("CAP_NET_ADMIN", Outcome::Missing, "not held; run as root or from the systemd unit"),
-    }
 }
 
 fn interface(name: &str, runs: Runs) -> Finding {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 pub use lasthop_daemon::finding::{Finding, Outcome};
+use lasthop_daemon::finding::{effective, held};
 use lasthop_daemon::groups;
 use lasthop_settings::did_you_mean;
 use lasthop_sys::nfqueue::{Buffer, Queue};
@@ -44,12 +45,9 @@ pub fn check(gateway: &Gateway) -> Vec<Finding> {
 }
 
 fn capabilities(gateway: &Gateway) -> Vec<Finding> {
-    let has = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    let has = effective();
     let splits = gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_)));
-    let finding = |name: &str, capability, without| match has.contains(capability) {
-        true => Finding::new(name, Outcome::Ok, "held"),
-        false => Finding::new(name, without, "not held; run as root or from the systemd unit"),
-    };
+    let finding = |name: &str, capability, without| held(name, has.contains(capability), without);
     let mut findings = vec![
         finding("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN, Outcome::Missing),
         finding("CAP_NET_RAW", CapabilitySet::NET_RAW, Outcome::Missing),

@@ -16,12 +16,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::time::Duration;
 
-use lasthop_daemon::heartbeat::{Heartbeat, hint};
+use lasthop_daemon::bridge::{self, KernelError, Port, Received};
+use lasthop_daemon::heartbeat::Heartbeat;
 use lasthop_daemon::interfaces;
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
 use lasthop_sys::bpf::Link;
-use lasthop_sys::packet_socket::PacketSocket;
 use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use lasthop_tunnel::Mac;
 use rustix::io::Errno;
@@ -36,8 +36,6 @@ use crate::plan::HopInterface;
 /// Overhead of an IP packet on the hop beyond its own size, after the Ethernet header there, in bytes: length of the
 /// datagram, session, link, length of the frame, its header and one VLAN tag.
 pub const ADDED: usize = 2 + crate::plan::ADDED as usize + LENGTH + ETHERNET + 4;
-/// Number of beats within the silence after which frames pass.
-const BEATS: u32 = 10;
 /// Length of the device's queue, in frames.
 const QUEUE: u32 = 1_000;
 /// Maximum length of a frame from the device, in bytes: the kernel segments super-segments first.
@@ -59,20 +57,23 @@ pub enum BridgeError {
     #[error("interface {0}: another tunnel already intercepts its frames; frames would loop between the two")]
     Taken(String),
     /// The kernel refused an operation.
-    #[error("interface {interface}: {what}: {error}{}", hint(.error))]
+    #[error("interface {interface}: {error}")]
     Kernel {
         /// The interface.
         interface: String,
-        /// The operation.
-        what: &'static str,
-        /// Error returned by the kernel.
-        error: io::Error,
+        /// The operation and its error.
+        error: KernelError,
     },
 }
 
-/// Returns a closure for `map_err` that adds the operation.
+/// Returns a closure for `map_err` that adds the interface.
+fn at(interface: &str) -> impl FnOnce(KernelError) -> BridgeError {
+    move |error| BridgeError::Kernel { interface: interface.to_owned(), error }
+}
+
+/// Returns a closure for `map_err` that adds the operation and the interface.
 fn kernel(interface: &str, what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
-    move |error| BridgeError::Kernel { interface: interface.to_owned(), what, error }
+    move |error| at(interface)(bridge::kernel(what)(error))
 }
 
 /// Frames of the inner network from a device, and the tunnel's frames at the interface towards the hop.
@@ -80,12 +81,8 @@ pub struct Bridge {
     hop: HopInterface,
     _claim: UnixDatagram,
     heartbeat: Heartbeat,
-    /// True while the heartbeat runs; and the time of the last beat.
-    beats: bool,
-    beaten: std::time::Instant,
-    silence: Duration,
     _links: Vec<Link>,
-    socket: PacketSocket,
+    port: Port,
     device: OwnedFd,
     buffer: Vec<u8>,
     datagram: Vec<u8>,
@@ -110,23 +107,19 @@ impl Bridge {
             _ => kernel(&hop.name, "claim")(error),
         })?;
         let mark = (entropy >> 1).max(1);
-        let heartbeat = Heartbeat::new().map_err(kernel(&hop.name, "BPF maps"))?;
+        let heartbeat = Heartbeat::new(silence).map_err(kernel(&hop.name, "BPF maps"))?;
         let filter = programs::filter().map_err(kernel(&hop.name, "socket filter"))?;
-        let socket = PacketSocket::open_offloaded(&hop.name, filter.as_fd());
-        let socket = socket.map_err(kernel(&hop.name, "packet socket"))?;
-        socket.set_mark(mark).map_err(kernel(&hop.name, "mark"))?;
+        let port = Port::open(&hop.name, hop.index, &filter).map_err(at(&hop.name))?;
+        port.set_mark(mark).map_err(at(&hop.name))?;
         let (tap, index) = open_device(device).map_err(kernel(device, "device"))?;
         let ends = Ends { hop: hop.index, device: index, mark };
-        let links = programs::attach(ends, &heartbeat, silence).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
+        let links = programs::attach(ends, &heartbeat).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
         Ok(Self {
             hop: hop.clone(),
             _claim: claim,
             heartbeat,
-            beats: false,
-            beaten: std::time::Instant::now(),
-            silence,
             _links: links,
-            socket,
+            port,
             device: tap,
             buffer: vec![0; LONGEST],
             datagram: Vec::new(),
@@ -142,7 +135,7 @@ impl Bridge {
 
     /// Returns the descriptor to wait on for frames of the tunnel.
     pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.port.as_fd()
     }
 
     /// Passes one waiting frame of the inner network to the engine. Returns whether there was one.
@@ -168,18 +161,14 @@ impl Bridge {
     /// Returns an error if the socket cannot be read.
     pub fn take_datagrams(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         let datagram = &mut self.datagram;
-        let more = self.socket.receive(|arrival| {
+        let received = self.port.receive(|arrival| {
             if let Some((from, bytes)) = ethernet::unwrap(arrival.bytes) {
                 datagram.clear();
                 datagram.extend_from_slice(bytes);
                 engine.handle_datagram(now, from.address(), None, Ecn::NotEct, datagram);
             }
-        });
-        match more {
-            // The interface comes up again, or `look_up` detects its replacement.
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(false),
-            more => more,
-        }
+        })?;
+        Ok(received != Received::All)
     }
 
     /// Sends the engine's frames for the hop and for the device.
@@ -210,12 +199,9 @@ impl Bridge {
         if outgoing.is_empty() {
             return;
         }
-        let (refused, problem) = self.socket.send_offloaded(&outgoing);
-        if let Some(error) = problem {
-            tracing::debug!(%error, refused, interface = self.hop.name, "cannot send frames");
-        }
+        let refused = self.port.send(&outgoing);
         drop(outgoing);
-        self.unsent += refused as u64;
+        self.unsent += refused;
         self.out.clear();
     }
 
@@ -225,20 +211,13 @@ impl Bridge {
     ///
     /// Returns an error if a system call fails.
     pub fn beat(&mut self, takes: bool) -> io::Result<()> {
-        match takes {
-            true if self.beats && self.beaten.elapsed() < self.silence / BEATS => return Ok(()),
-            true => {
-                self.beaten = std::time::Instant::now();
-                let silence = self.heartbeat.beat()?.filter(|silence| *silence > self.silence);
-                if let Some(silence) = silence {
-                    let silence_ms = silence.as_millis() as u64;
-                    tracing::debug!(silence_ms, "the packet loop stalled; frames passed unrepaired");
-                }
-            }
-            false if self.beats => self.heartbeat.rest()?,
-            false => {}
+        if !takes {
+            return self.heartbeat.rest();
         }
-        self.beats = takes;
+        if let Some(silence) = self.heartbeat.beat()? {
+            let silence_ms = silence.as_millis() as u64;
+            tracing::debug!(silence_ms, "the packet loop stalled; frames passed unrepaired");
+        }
         Ok(())
     }
 

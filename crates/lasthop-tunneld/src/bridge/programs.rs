@@ -16,29 +16,20 @@
 //! a radio (802.1X).
 
 use std::io;
-use std::time::Duration;
 
+use lasthop_daemon::bridge::programs::{
+    DESTINATION, MARK, TYPE as TYPE_AT, VLAN_PRESENT, accept_unless, drop_unless, pass_at,
+};
 use lasthop_daemon::heartbeat::Heartbeat;
 use lasthop_sys::bpf::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R6, R7, RECEIVED, Size, When};
 use lasthop_sys::bpf::{Hook, Link, Program, ProgramKind};
 
 use crate::ethernet::TYPE;
 
-/// Offsets in `struct __sk_buff`.
-const MARK: i16 = 8;
-const VLAN_PRESENT: i16 = 20;
-/// Offsets in a frame.
-const DESTINATION: i32 = 0;
-const TYPE_AT: i32 = 12;
 const EAPOL: i32 = 0x888e;
 /// First four bytes of link-local addresses, and maximum of the last two.
 const CABLE: i32 = 0x0180_c200;
 const LAST_OF_CABLE: i32 = 0x0f;
-/// Return values. Socket filter: no bytes, all bytes. Classifier: `TCX_NEXT`, `TCX_DROP`.
-const NOTHING: i32 = 0;
-const ALL: i32 = -1;
-const NEXT: i32 = -1;
-const DROP: i32 = 2;
 
 /// Indices of the two interfaces, and the mark of frames that this end sends and redirects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,14 +57,14 @@ pub fn filter() -> io::Result<Program> {
 /// # Errors
 ///
 /// Returns an error if a system call fails.
-pub fn attach(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> io::Result<Vec<Link>> {
+pub fn attach(ends: Ends, heartbeat: &Heartbeat) -> io::Result<Vec<Link>> {
     let load = |code: Vec<Instruction>| Program::load(ProgramKind::Classifier, &code);
     // The programs that receive redirected frames come before the one that redirects them.
     Ok(vec![
         load(leaving_device(ends.mark))?.attach(ends.device, Hook::Egress)?,
         load(entering_device(ends))?.attach(ends.device, Hook::Ingress)?,
         load(entering_hop(ends.mark))?.attach(ends.hop, Hook::Ingress)?,
-        load(leaving_hop(ends, heartbeat, silence))?.attach(ends.hop, Hook::Egress)?,
+        load(leaving_hop(ends, heartbeat))?.attach(ends.hop, Hook::Egress)?,
     ])
 }
 
@@ -89,12 +80,10 @@ fn filter_code() -> Vec<Instruction> {
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Differ, TYPE.into(), other);
     // A frame in a VLAN is not the tunnel's.
     program.load(Size::Word, R0, R6, VLAN_PRESENT).jump_if(R0, When::Differ, 0, other);
-    program.set(R0, ALL).exit();
-    program.place(other).set(R0, NOTHING).exit();
-    program.finish()
+    accept_unless(program, other)
 }
 
-fn leaving_hop(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> Vec<Instruction> {
+fn leaving_hop(ends: Ends, heartbeat: &Heartbeat) -> Vec<Instruction> {
     let [pass, lead] = ["pass", "lead"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
@@ -106,11 +95,10 @@ fn leaving_hop(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> Vec<Inst
     program.load_packet(Size::Half, DESTINATION + 4).jump_if(R0, When::Greater, LAST_OF_CABLE, lead);
     program.jump(pass);
     program.place(lead);
-    heartbeat.listen(&mut program, silence, pass);
+    heartbeat.listen(&mut program, pass);
     program.store_value(Size::Word, R6, MARK, number(ends.mark));
     program.set(R1, number(ends.device)).set(R2, 0).call(Helper::Redirect).exit();
-    program.place(pass).set(R0, NEXT).exit();
-    program.finish()
+    pass_at(program, pass)
 }
 
 fn entering_hop(mark: u32) -> Vec<Instruction> {
@@ -123,9 +111,7 @@ fn entering_hop(mark: u32) -> Vec<Instruction> {
     program.store_value(Size::Word, R6, MARK, 0).jump(other);
     program.place(came);
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Differ, TYPE.into(), other);
-    program.set(R0, DROP).exit();
-    program.place(other).set(R0, NEXT).exit();
-    program.finish()
+    drop_unless(program, other)
 }
 
 fn leaving_device(mark: u32) -> Vec<Instruction> {
@@ -134,9 +120,7 @@ fn leaving_device(mark: u32) -> Vec<Instruction> {
     program.copy(R6, R1);
     program.load(Size::Word, R7, R6, MARK).set(R0, number(mark));
     program.jump_if_register(R7, When::Equal, R0, led);
-    program.set(R0, DROP).exit();
-    program.place(led).set(R0, NEXT).exit();
-    program.finish()
+    drop_unless(program, led)
 }
 
 fn entering_device(ends: Ends) -> Vec<Instruction> {

@@ -1,24 +1,21 @@
-//! Checks whether a machine can take TCP from a bridge. The programs are loaded in a temporary network namespace, which
-//! disappears with the thread that created it.
+//! Checks whether a machine can take TCP from a bridge.
 
-use std::os::fd::AsFd;
-
+use lasthop_daemon::bridge::check::{self, LOOPBACK};
+use lasthop_daemon::bridge::{Port, kernel};
+use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_sys::bpf::Hook;
-use lasthop_sys::namespace;
-use lasthop_sys::packet_socket::PacketSocket;
 use rustix::thread::CapabilitySet;
 
 use super::BridgeError;
-use super::kernel;
 use super::ports;
 use super::programs::Maps;
 use crate::configuration::Bridge;
 use crate::daemon::suspects;
-use lasthop_daemon::finding::{Finding, Outcome};
 
 /// Checks everything that only a bridge needs.
 pub(in crate::daemon) fn check(bridge: &Bridge) -> Vec<Finding> {
-    let mut findings = vec![capability(), programs(), ports(bridge)];
+    let programs = check::programs(|| attempt().map_err(|error| error.to_string()));
+    let mut findings = vec![check::capability("CAP_BPF", CapabilitySet::empty()), programs, ports(bridge)];
     findings.extend(filters());
     findings
 }
@@ -42,38 +39,12 @@ fn filters() -> Option<Finding> {
     Some(Finding::new("bridge firewall", Outcome::Hint, detail))
 }
 
-fn capability() -> Finding {
-    let name = "CAP_BPF";
-    let has = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
-    match has.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
-        true => Finding::new(name, Outcome::Ok, "held"),
-        false => Finding::new(name, Outcome::Missing, "not held; run as root or from the systemd unit"),
-    }
-}
-
-/// Attaches the programs to the loopback device of an empty network namespace.
-fn programs() -> Finding {
-    const SUBJECT: &str = "BPF programs";
-    let attempt = std::thread::spawn(|| {
-        if let Err(error) = namespace::enter_new() {
-            return Finding::new(SUBJECT, Outcome::Hint, format!("cannot test them in a network namespace: {error}"));
-        }
-        match attempt() {
-            Ok(()) => Finding::new(SUBJECT, Outcome::Ok, "accepted by the kernel"),
-            Err(error) => Finding::new(SUBJECT, Outcome::Missing, error.to_string()),
-        }
-    });
-    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tested"))
-}
-
 fn attempt() -> Result<(), BridgeError> {
-    // The loopback device has this index in every namespace.
-    const LOOPBACK: u32 = 1;
     let maps = Maps::new().map_err(kernel("BPF maps"))?;
     let filter = maps.load_filter(LOOPBACK).map_err(kernel("socket filter"))?;
     let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
-    PacketSocket::open_offloaded("lo", filter.as_fd()).map_err(kernel("packet socket"))?;
-    classifier.attach(LOOPBACK, Hook::Ingress).map(drop).map_err(kernel("tcx"))
+    Port::open("lo", LOOPBACK, &filter)?;
+    Ok(classifier.attach(LOOPBACK, Hook::Ingress).map(drop).map_err(kernel("tcx"))?)
 }
 
 fn ports(bridge: &Bridge) -> Finding {

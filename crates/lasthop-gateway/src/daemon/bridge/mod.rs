@@ -19,17 +19,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use lasthop_daemon::heartbeat::hint;
+use lasthop_daemon::bridge::{self, KernelError, Received, kernel};
 use lasthop_daemon::interfaces;
 use lasthop_proto::node::Port;
 use lasthop_sys::bpf::{Hook, Link, Program};
 use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
-use lasthop_sys::packet_socket::{Arrival, BATCH, PacketSocket};
+use lasthop_sys::packet_socket::{Arrival, BATCH};
 use lasthop_wire::{parse, pieces};
 
 use self::links::LinkHeaders;
 use self::ports::PortError;
-use self::programs::{Maps, SILENCE};
+use self::programs::Maps;
 use crate::configuration::{Bridge, Gateway};
 use crate::daemon::path::{BEAT, Core, PacketPath, Waiting};
 use crate::daemon::snapshot::PacketCounters;
@@ -45,42 +45,15 @@ pub enum BridgeError {
     #[error(transparent)]
     Port(#[from] PortError),
     /// The kernel refused the programs.
-    #[error("cannot intercept TCP on the bridge: {what}: {error}{}", hint(.error))]
-    Kernel {
-        /// The operation.
-        what: &'static str,
-        /// Error returned by the kernel.
-        error: io::Error,
-    },
-}
-
-fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
-    move |error| BridgeError::Kernel { what, error }
-}
-
-/// One of the two ports between which TCP is taken.
-struct End {
-    name: String,
-    index: u32,
-    socket: PacketSocket,
-}
-
-impl End {
-    /// Sends frames from this port. Returns the number of frames that the kernel refused.
-    fn send(&self, frames: &[Outgoing<'_>]) -> u64 {
-        let (refused, problem) = self.socket.send_offloaded(frames);
-        if let Some(error) = problem {
-            tracing::debug!(%error, refused, port = self.name, "cannot send frames");
-        }
-        refused as u64
-    }
+    #[error("cannot intercept TCP on the bridge: {0}")]
+    Kernel(#[from] KernelError),
 }
 
 /// Two ports of a bridge.
 pub(super) struct BridgePath {
     config: Bridge,
     /// Ports by number in the engine.
-    ends: [End; 2],
+    ends: [bridge::Port; 2],
     maps: Maps,
     classifier: Program,
     /// Links of the classifier at all ports of the bridge, by interface index.
@@ -114,8 +87,7 @@ impl BridgePath {
         let indices = [wired?, wireless?];
         let end = |at: usize| {
             let filter = maps.load_filter(indices[1 - at]).map_err(kernel("socket filter"))?;
-            let socket = PacketSocket::open_offloaded(names[at], filter.as_fd()).map_err(kernel("packet socket"))?;
-            Ok::<_, BridgeError>(End { name: names[at].clone(), index: indices[at], socket })
+            Ok::<_, BridgeError>(bridge::Port::open(names[at], indices[at], &filter)?)
         };
         let ends = [end(0)?, end(1)?];
         let headers = LinkHeaders::new(2 * flows as usize);
@@ -139,7 +111,7 @@ impl BridgePath {
             }
             match self.classifier.attach(index, Hook::Ingress) {
                 Ok(link) => drop(self.attached.insert(index, link)),
-                Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
+                Err(error) if self.ends.iter().any(|end| end.index() == index) => return Err(error),
                 // The port may have been removed.
                 Err(error) => {
                     tracing::warn!(%error, port = name, "cannot attach to a bridge port; its hosts will go undetected")
@@ -155,22 +127,10 @@ impl BridgePath {
         let (from, to) = if port == Port::WIRED { (wired, wireless) } else { (wireless, wired) };
         let headers = &mut self.headers;
         let mut outgoing = Vec::with_capacity(BATCH);
-        let more = from.socket.receive(|arrival| pass(arrival, port, core, headers, &mut outgoing));
-        let more = match more {
-            Ok(more) => more,
-            Err(error) => match error.raw_os_error() {
-                // The interface comes up again, or `look_up` detects its replacement.
-                Some(libc::ENETDOWN) => false,
-                // The kernel discarded a frame that no offload header can describe.
-                Some(libc::EINVAL) => {
-                    core.counters.overflows += 1;
-                    true
-                }
-                _ => return Err(error),
-            },
-        };
+        let received = from.receive(|arrival| pass(arrival, port, core, headers, &mut outgoing))?;
+        core.counters.overflows += u64::from(received == Received::Discarded);
         core.counters.verdict_failures += to.send(&outgoing);
-        Ok(more)
+        Ok(received != Received::All)
     }
 }
 
@@ -217,7 +177,7 @@ fn pass<'b>(
 
 impl PacketPath for BridgePath {
     fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [&self.ends[0], &self.ends[1]].map(|end| end.socket.as_fd())
+        [self.ends[0].as_fd(), self.ends[1].as_fd()]
     }
 
     fn waiting(&self, ready: [bool; 2]) -> Waiting {
@@ -276,7 +236,7 @@ impl PacketPath for BridgePath {
         if state == State::Closed {
             return self.maps.heartbeat.rest();
         }
-        if let Some(silence) = self.maps.heartbeat.beat()?.filter(|silence| *silence > SILENCE) {
+        if let Some(silence) = self.maps.heartbeat.beat()? {
             tracing::warn!(silence_ms = silence.as_millis() as u64, "the packet loop stalled; TCP passed untreated");
         }
         Ok(())
@@ -284,11 +244,7 @@ impl PacketPath for BridgePath {
 
     fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
         for end in &self.ends {
-            // The socket is bound to the index and cannot follow the name. A new worker can.
-            if interfaces::index(&end.name).is_some_and(|index| index != end.index) {
-                return Err(io::Error::other(format!("interface {} was replaced by another one", end.name)));
-            }
-            core.counters.overflows += u64::from(end.socket.overruns()?);
+            core.counters.overflows += u64::from(end.overruns()?);
         }
         if let Some(mtu) = interfaces::mtu(&self.config.wireless) {
             core.engine.set_mtu(Port::WIRELESS, mtu);

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use lasthop_daemon::bridge::programs::{DESTINATION, IFINDEX, LEN, SOURCE, TYPE, accept_unless, drop_unless};
 use lasthop_daemon::heartbeat::{Heartbeat, KEY, address_of, look_up, look_up_first};
 use lasthop_sys::bpf::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R10, Size, When,
@@ -27,24 +28,13 @@ pub const SILENCE: Duration = Duration::from_millis(100);
 /// Maximum number of hosts whose ports are remembered.
 const HOSTS: u32 = 16_384;
 
-/// Offsets in `struct __sk_buff`.
-const LEN: i16 = 0;
-const IFINDEX: i16 = 40;
-/// Offsets in a frame: addresses, EtherType, and the protocol fields of IPv4 and IPv6 headers.
-const DESTINATION: i32 = 0;
-const SOURCE: i32 = 6;
-const TYPE: i32 = 12;
+/// Offsets in a frame of the protocol fields of IPv4 and IPv6 headers.
 const PROTOCOL_V4: i32 = 14 + 9;
 const PROTOCOL_V6: i32 = 14 + 6;
 const IPV4: i32 = 0x0800;
 const IPV6: i32 = 0x86dd;
 /// Group bit in the first four bytes of an Ethernet address.
 const GROUP: i32 = 0x0100_0000;
-/// Return values. Socket filter: no bytes, all bytes. Classifier: `TCX_NEXT`, `TCX_DROP`.
-const NOTHING: i32 = 0;
-const ALL: i32 = -1;
-const NEXT: i32 = -1;
-const DROP: i32 = 2;
 /// Stack offset of a map's value, beside its key.
 const VALUE: i16 = -16;
 
@@ -67,7 +57,7 @@ impl Maps {
     /// Returns an error if a system call fails.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            heartbeat: Heartbeat::new()?,
+            heartbeat: Heartbeat::new(SILENCE)?,
             taken: Map::new(MapKind::PerCpuArray, Layout { key: 4, value: 4, entries: 1 })?,
             hosts: Map::new(MapKind::LruHash, Layout { key: 8, value: 4, entries: HOSTS })?,
         })
@@ -109,10 +99,9 @@ impl Maps {
         look_up(&mut program, &self.hosts, pass);
         program.load(Size::Word, R0, R0, 0).set(R7, other as i32).jump_if_register(R0, When::Differ, R7, pass);
         // The heartbeat is recent.
-        self.heartbeat.listen(&mut program, SILENCE, pass);
-        program.load(Size::Word, R0, R6, IFINDEX).store(Size::Word, R8, 0, R0).set(R0, ALL).exit();
-        program.place(pass).set(R0, NOTHING).exit();
-        program.finish()
+        self.heartbeat.listen(&mut program, pass);
+        program.load(Size::Word, R0, R6, IFINDEX).store(Size::Word, R8, 0, R0);
+        accept_unless(program, pass)
     }
 
     fn classifier(&self) -> Vec<Instruction> {
@@ -130,9 +119,8 @@ impl Maps {
         address_of(&mut program, R2, KEY);
         address_of(&mut program, R3, VALUE);
         program.load_map(R1, self.hosts.as_fd()).set(R4, 0).call(Helper::Update);
-        program.place(decide).jump_if_register(R8, When::Differ, R7, pass).set(R0, DROP).exit();
-        program.place(pass).set(R0, NEXT).exit();
-        program.finish()
+        program.place(decide).jump_if_register(R8, When::Differ, R7, pass);
+        drop_unless(program, pass)
     }
 }
 
