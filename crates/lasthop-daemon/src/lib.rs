@@ -5,7 +5,7 @@
 //! | [`worker`] | loop of every worker, over a trait with the parts specific to one daemon |
 //! | [`child`] | a worker from the perspective of its supervisor |
 //! | [`keeper`] | start and replacement of workers |
-//! | [`supervision`] | main loop of every supervisor |
+//! | [`supervision`] | every supervisor, over a trait with the parts specific to one daemon |
 //! | [`channel`] | messages between the two |
 //! | [`signals`] | signals, and the service manager |
 //! | [`control`] | control socket of a supervisor |

@@ -4,13 +4,12 @@
 use std::path::Path;
 
 pub use lasthop_daemon::control::{ControlError, Request};
-use lasthop_daemon::wishes::Wishes;
 use serde_json::{Value, json};
 
 use crate::configuration::{Bridge, Rule};
 use crate::daemon::passage::Untreated;
 use crate::daemon::snapshot::RuleSnapshot;
-use crate::daemon::state::{SharedState, State};
+use crate::daemon::state::State;
 
 /// Name of the daemon in messages.
 pub(super) const WHO: &str = "gateway";
@@ -33,25 +32,18 @@ pub fn remove_stale(path: &Path) -> Result<(), ControlError> {
     lasthop_daemon::control::remove_stale(path, WHO)
 }
 
-/// Returns the answer to a request.
-pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
-    lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
-}
-
-fn status(state: &State) -> Value {
-    let bridge = state.gateway.bridge.as_ref();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": state.started.elapsed().as_secs_f64(),
-        "worker": { "pid": state.worker, "restarts": state.restarts },
-        "reloads": state.reloads,
+/// Returns state and statistics.
+pub(super) fn status(state: &State) -> Value {
+    let bridge = state.configuration.bridge.as_ref();
+    let rules_state = &state.installed;
+    state.status(json!({
         "firewall": bridge.is_none().then(|| json!({
-            "in_place": state.rules.in_place, "restored": state.rules.restored, "problem": state.rules.problem,
+            "in_place": rules_state.in_place, "restored": rules_state.restored, "problem": rules_state.problem,
         })),
         "untreated": untreated(&state.snapshot.untreated),
         "suspensions": state.snapshot.suspensions,
         "bridge": bridge.map(|Bridge { wired, wireless }| json!({ "wired": wired, "wireless": wireless })),
-        "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
+        "limits": { "cache_bytes": state.configuration.limits.cache, "flows": state.configuration.limits.flows },
         "flows": state.snapshot.flows,
         "cached_bytes": state.snapshot.cached_bytes,
         "unread": state.snapshot.unread,
@@ -61,10 +53,11 @@ fn status(state: &State) -> Value {
         "packets": state.snapshot.packets,
         "rules": rules(state, |snapshot| json!(snapshot)),
         "split": state.snapshot.split,
-    })
+    }))
 }
 
-fn report(state: &State) -> Value {
+/// Returns the effect of treatment.
+pub(super) fn report(state: &State) -> Value {
     let report = |rule: &RuleSnapshot| {
         json!({
             "treated": rule.treated,
@@ -103,5 +96,5 @@ fn rules(state: &State, describe: impl Fn(&RuleSnapshot) -> Value) -> Vec<Value>
         }
         value
     };
-    state.gateway.rules.iter().map(rule).collect()
+    state.configuration.rules.iter().map(rule).collect()
 }

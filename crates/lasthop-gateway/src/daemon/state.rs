@@ -1,30 +1,16 @@
 //! State that the supervisor shares with the threads that report it and send requests.
 
-use std::time::Instant;
-
 use lasthop_daemon::shared::Shared;
+use lasthop_daemon::supervision;
 
 use crate::configuration::Gateway;
 use crate::daemon::snapshot::Snapshot;
 
 /// State of the gateway.
-#[derive(Clone, Debug)]
-pub struct State {
-    /// Current configuration.
-    pub gateway: Gateway,
-    /// Start time of the daemon.
-    pub started: Instant,
-    /// Process of the worker, once it processes packets.
-    pub worker: Option<u32>,
-    /// Number of workers started after the first.
-    pub restarts: u64,
-    /// Number of configurations applied after the first.
-    pub reloads: u64,
-    /// State of the rules.
-    pub rules: RulesState,
-    /// Latest report of the worker.
-    pub snapshot: Snapshot,
-}
+pub type State = supervision::State<Gateway, Snapshot, RulesState>;
+
+/// State as shared between threads.
+pub type SharedState = Shared<State>;
 
 /// State of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +28,3 @@ impl Default for RulesState {
         Self { in_place: true, restored: 0, problem: None }
     }
 }
-
-/// State as shared between threads.
-pub type SharedState = Shared<State>;

@@ -4,31 +4,22 @@
 //! A worker without heartbeats is killed. The kernel then closes the queue, the rules let all packets pass, and the
 //! next worker takes over.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lasthop_daemon::child::{Phase, START, Worker, let_end};
 pub use lasthop_daemon::child::{SILENCE, WorkerProgram};
-use lasthop_daemon::control::{ControlError, Listener};
-use lasthop_daemon::keeper::{Keeper, WorkerError};
-use lasthop_daemon::metrics::MetricsError;
-use lasthop_daemon::signals::{Signals, notify, notify_reloading};
-use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
-use lasthop_daemon::system_error::{SystemError, system};
-use lasthop_daemon::wishes::Wishes;
-use sd_notify::NotifyState;
+use lasthop_daemon::child::{Worker, let_end};
+use lasthop_daemon::supervision::{self, Answers, Daemon, Interfaces, Team};
+use lasthop_daemon::system_error::system;
 
 use crate::configuration::Gateway;
-use crate::daemon::control;
 use crate::daemon::guard::Guard;
-use crate::daemon::metrics;
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
-use crate::daemon::state::{RulesState, SharedState, State};
+use crate::daemon::state::{RulesState, State};
 use crate::daemon::suspects::Reported;
+use crate::daemon::{control, metrics};
 use crate::firewall::{Firewall, FirewallError};
 use crate::settings;
 use crate::split::SplitError;
@@ -45,27 +36,12 @@ pub enum SupervisorError {
     /// The rules cannot be installed.
     #[error(transparent)]
     Firewall(#[from] FirewallError),
-    /// The control socket cannot be opened.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The metrics address cannot be bound.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
     /// Connections cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// The first worker failed.
+    /// A reason common to all daemons.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
-    /// A reload changes a key that needs a restart.
-    #[error("`{key}` cannot change while the gateway is running; restart it")]
-    Fixed {
-        /// The key.
-        key: &'static str,
-    },
-    /// Another system error.
-    #[error(transparent)]
-    System(#[from] SystemError),
+    Common(#[from] supervision::Error),
 }
 
 /// Returns the rules that [`run`] would install, without installing them.
@@ -78,142 +54,75 @@ pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
 /// Runs the gateway until SIGTERM or SIGINT. Calls `tell_level` with the log level of each configuration that is
 /// applied.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
-    let (gateway, text) = Gateway::load_with_text(path)?;
-    tell_level(&gateway.log);
-    let signals = Signals::new().map_err(system("cannot handle signals"))?;
-    let control = Listener::bind(&gateway.control, control::WHO, gateway.control_group.as_ref())?;
-    let metrics = gateway.metrics.map(lasthop_daemon::metrics::bind).transpose()?;
-    let firewall = Firewall::choose(&gateway)?;
-    let state = SharedState::new(State {
-        gateway,
-        started: Instant::now(),
-        worker: None,
-        restarts: 0,
-        reloads: 0,
-        rules: RulesState::default(),
-        snapshot: Snapshot::default(),
-    });
-    let (requests, wishes) = mpsc::sync_channel(4);
-    let guard =
-        Guard::start(firewall, state.clone(), Arc::clone(&signals.wake)).map_err(system("cannot start a thread"))?;
-    let mut supervisor = Supervisor {
-        path: path.to_owned(),
-        text,
-        keeper: Keeper::new(program),
-        guard,
-        state: state.clone(),
-        told: true,
-        reported: Reported::default(),
-        tell_level,
-    };
-    supervisor.start_first(&signals)?;
-    if let Some(listener) = metrics {
-        let state = state.clone();
-        lasthop_daemon::metrics::serve(listener, move || metrics::encode(&state.lock().clone()))
-            .map_err(system("cannot start a thread"))?;
-    }
-    let asked = Wishes::new(requests, Arc::clone(&signals.wake), control::WHO);
-    let _control =
-        control.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
-    notify(&[NotifyState::Ready]);
-    tracing::info!(file = %path.display(), "gateway started");
-    let outcome = supervise(&mut supervisor, path, &signals, &wishes).map_err(SupervisorError::from);
-    notify(&[NotifyState::Stopping]);
-    let ended = supervisor.stop();
-    tracing::info!("gateway stopped");
-    outcome.and(ended)
+    supervision::run(path, program, tell_level, |state, text, signals| {
+        let firewall = Firewall::choose(&state.lock().configuration)?;
+        let guard = Guard::start(firewall, state.clone(), Arc::clone(&signals.wake));
+        let guard = guard.map_err(system("cannot start a thread")).map_err(supervision::Error::from)?;
+        Ok(Supervisor { file: path.display().to_string(), text, guard, told: true, reported: Reported::default() })
+    })
 }
 
-struct Supervisor<'a> {
-    path: PathBuf,
-    /// Text of the current configuration.
+struct Supervisor {
+    /// Name of the configuration's file, and its current text.
+    file: String,
     text: String,
-    keeper: Keeper,
     guard: Guard,
-    state: SharedState,
     /// State of the rules as last sent to the worker: true if they are in place.
     told: bool,
     reported: Reported,
-    tell_level: &'a dyn Fn(&str),
 }
 
-impl supervision::Supervisor for Supervisor<'_> {
+impl Daemon for Supervisor {
+    type Configuration = Gateway;
+    /// Text of the configuration file.
+    type Plan = String;
+    type Order = Order;
     type Snapshot = Snapshot;
+    type Installed = RulesState;
     type Error = SupervisorError;
 
+    const WHO: &'static str = control::WHO;
     const LOSS: &'static str = "; packets pass untreated";
+    const ANSWERS: Answers<State> =
+        Answers { metrics: metrics::encode, status: control::status, report: control::report };
 
-    fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Snapshot)) {
-        let state = &self.state;
-        (&mut self.keeper, move |snapshot| state.lock().snapshot = snapshot)
+    fn load(path: &Path) -> Result<(Gateway, String), SupervisorError> {
+        Ok(Gateway::load_with_text(path)?)
     }
 
-    fn start(&mut self) -> Result<(), SupervisorError> {
-        self.keeper.start(&self.order())?;
-        self.told = true;
-        Ok(())
+    fn interfaces(gateway: &Gateway) -> Interfaces<'_> {
+        let Gateway { control, control_group, metrics, log, .. } = gateway;
+        Interfaces { control, control_group: control_group.as_ref(), metrics: *metrics, log }
     }
 
-    fn on_looked_after(&mut self) {
-        let mut state = self.state.lock();
-        (state.worker, state.restarts) = (self.keeper.process(), self.keeper.restarts());
-        let untreated = state.snapshot.untreated.clone();
-        drop(state);
-        self.reported.report(&untreated);
-        self.tell_of_rules();
-    }
-
-    fn reload(&mut self) -> Result<(), SupervisorError> {
-        let (gateway, text) = Gateway::load_with_text(&self.path)?;
-        let old = self.state.lock().gateway.clone();
-        let fixed = [
-            ("control", gateway.control != old.control),
-            ("control_group", gateway.control_group != old.control_group),
-            ("metrics", gateway.metrics != old.metrics),
+    fn fixed(&self, old: &Gateway, (gateway, _): (&Gateway, &String)) -> Vec<(&'static str, bool)> {
+        vec![
             ("queue", gateway.queue != old.queue),
             ("mark", gateway.mark != old.mark),
             ("trial", gateway.trial != old.trial),
             ("limits.link", gateway.limits.link != old.limits.link),
             ("bridge", gateway.bridge != old.bridge),
-            ("split", settings::split(&gateway) != settings::split(&old)),
-        ];
-        if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {
-            return Err(SupervisorError::Fixed { key });
-        }
-        let firewall = Firewall::choose(&gateway)?;
-        notify_reloading();
-        let outcome = self.apply(text, firewall);
-        notify(&[NotifyState::Ready]);
-        outcome?;
-        (self.tell_level)(&gateway.log);
-        let mut state = self.state.lock();
-        state.gateway = gateway;
-        state.reloads += 1;
-        Ok(())
-    }
-}
-
-impl Supervisor<'_> {
-    fn order(&self) -> Order {
-        Order::Configure { file: self.path.display().to_string(), text: self.text.clone() }
+            ("split", settings::split(gateway) != settings::split(old)),
+        ]
     }
 
-    /// Starts the first worker, whose failure ends the gateway, and installs the rules once it takes packets.
-    fn start_first(&mut self, signals: &Signals) -> Result<(), SupervisorError> {
-        self.start()?;
-        let (keeper, take) = self.keeper();
-        keeper.await_phase(Phase::Working, START, take)?;
-        self.state.lock().worker = self.keeper.process();
-        if signals.terminate.load(Ordering::Relaxed) {
-            return self.stop();
-        }
+    fn first_order(&mut self, _: &Snapshot) -> Order {
+        self.told = true;
+        self.order()
+    }
+
+    /// Installs the rules once the first worker takes packets.
+    fn on_started(&mut self) -> Result<(), SupervisorError> {
         Ok(self.guard.install()?)
     }
 
-    /// Tells the worker whether the rules for its relay are in place.
-    fn tell_of_rules(&mut self) {
-        let in_place = self.state.lock().rules.in_place;
-        if let Some(worker) = self.keeper.working().filter(|_| self.told != in_place) {
+    /// Reports suspended treatments, and tells the worker whether the rules for its relay are in place.
+    fn on_looked_after(&mut self, team: &mut Team<Self>) {
+        let state = team.state().lock();
+        let (untreated, in_place) = (state.snapshot.untreated.clone(), state.installed.in_place);
+        drop(state);
+        self.reported.report(&untreated);
+        if let Some(worker) = team.keeper().working().filter(|_| self.told != in_place) {
             match worker.channel.send(&Order::Rules { in_place }) {
                 Ok(()) => self.told = in_place,
                 // Tried again at the next beat.
@@ -223,41 +132,38 @@ impl Supervisor<'_> {
     }
 
     /// Configures the worker first, so that it knows the connections that the new rules send to it.
-    fn apply(&mut self, text: String, firewall: Firewall) -> Result<(), SupervisorError> {
+    fn apply(&mut self, gateway: &Gateway, text: String, team: &mut Team<Self>) -> Result<(), SupervisorError> {
+        let firewall = Firewall::choose(gateway)?;
         let old_text = std::mem::replace(&mut self.text, text);
-        let outcome = self.configure_worker().and_then(|()| Ok(self.guard.change(firewall)?));
-        if let Err(error) = outcome {
+        let told = team.tell(&self.order()).map_err(SupervisorError::from);
+        if let Err(error) = told.and_then(|()| Ok(self.guard.change(firewall)?)) {
             self.text = old_text;
-            self.configure_worker()?;
+            team.tell(&self.order())?;
             return Err(error);
         }
         Ok(())
     }
 
-    fn configure_worker(&mut self) -> Result<(), SupervisorError> {
-        self.tell_worker(&self.order())
-    }
-
-    /// Sends an order to the worker, and waits until it is executed.
-    fn tell_worker(&mut self, order: &Order) -> Result<(), SupervisorError> {
-        let (keeper, take) = self.keeper();
-        Ok(keeper.tell(order, take)?)
-    }
-
     /// Lets the worker send held packets, removes the rules, lets the worker decide on waiting packets, and ends it.
-    fn stop(&mut self) -> Result<(), SupervisorError> {
+    fn stop(&mut self, team: &mut Team<Self>) -> Result<(), SupervisorError> {
         // First, so that no later packet overtakes held ones.
-        if self.keeper.working().is_some()
-            && let Err(error) = self.tell_worker(&Order::Release)
+        if team.keeper().working().is_some()
+            && let Err(error) = team.tell(&Order::Release)
         {
             tracing::warn!(%error, "the worker cannot release held packets; they may be lost");
         }
         let removed = self.guard.remove();
-        if let Some(Worker { child, channel, .. }) = self.keeper.take() {
+        if let Some(Worker { child, channel, .. }) = team.keeper().take() {
             std::thread::sleep(DRAIN);
             drop(channel);
             let_end(child);
         }
         Ok(removed?)
+    }
+}
+
+impl Supervisor {
+    fn order(&self) -> Order {
+        Order::Configure { file: self.file.clone(), text: self.text.clone() }
     }
 }

@@ -4,12 +4,11 @@
 use std::path::Path;
 
 pub use lasthop_daemon::control::{ControlError, Request};
-use lasthop_daemon::wishes::Wishes;
 use lasthop_settings::tunnel::{Mode, Peer};
 use serde_json::{Value, json};
 
 use crate::WHO;
-use crate::daemon::state::{SharedState, State};
+use crate::daemon::state::State;
 
 /// Sends a request to the tunnel whose control socket is `path`.
 ///
@@ -30,20 +29,10 @@ pub fn remove_stale(path: &Path) -> Result<bool, ControlError> {
     lasthop_daemon::control::remove_stale(path, WHO).map(|()| there)
 }
 
-/// Returns the answer to a request.
-pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
-    lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
-}
-
-fn status(state: &State) -> Value {
-    let mut status = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": state.started.elapsed().as_secs_f64(),
-        "worker": { "pid": state.worker, "restarts": state.restarts },
-        "reloads": state.reloads,
-        "device": state.tunnel.device,
-    });
-    let (mode, key, value) = match &state.tunnel.mode {
+/// Returns state and statistics.
+pub(super) fn status(state: &State) -> Value {
+    let mut status = state.status(json!({ "device": state.configuration.device }));
+    let (mode, key, value) = match &state.configuration.mode {
         Mode::Tun { listen, .. } => ("tun", "listen", listen.to_string()),
         Mode::Bridge { interface } => ("bridge", "interface", interface.clone()),
     };
@@ -55,7 +44,7 @@ fn status(state: &State) -> Value {
 }
 
 /// Combines each peer's configuration with the results of its comparison.
-fn report(state: &State) -> Value {
+pub(super) fn report(state: &State) -> Value {
     let peer = |peer: &Peer| {
         let mut value = json!({ "name": peer.name, "ab": peer.ab.get() });
         let found = state.snapshot.peers.iter().find(|snapshot| snapshot.name == peer.name);
@@ -65,5 +54,5 @@ fn report(state: &State) -> Value {
         }
         value
     };
-    json!({ "peers": state.tunnel.peers.iter().map(peer).collect::<Vec<_>>() })
+    json!({ "peers": state.configuration.peers.iter().map(peer).collect::<Vec<_>>() })
 }

@@ -4,27 +4,17 @@
 use std::mem::discriminant;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::time::Instant;
 
 use ipnet::IpNet;
-use lasthop_daemon::child::{Phase, START, Worker, WorkerProgram, let_end};
-use lasthop_daemon::control::{ControlError, Listener};
+use lasthop_daemon::child::{Worker, WorkerProgram, let_end};
 use lasthop_daemon::finding::Finding;
-use lasthop_daemon::keeper::{Keeper, WorkerError};
-use lasthop_daemon::metrics::MetricsError;
-use lasthop_daemon::signals::{Signals, notify, notify_reloading};
-use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
-use lasthop_daemon::system_error::{SystemError, system};
-use lasthop_daemon::wishes::Wishes;
+use lasthop_daemon::supervision::{self, Answers, Daemon, Interfaces, Team};
 use lasthop_proto::time::Duration;
 use lasthop_settings::tunnel::{Mode, Security, Tunnel};
-use sd_notify::NotifyState;
 
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
-use crate::daemon::state::{SharedState, State};
+use crate::daemon::state::State;
 use crate::daemon::{control, metrics};
 use crate::plan::{Plan, PlanError};
 use crate::{WHO, check};
@@ -51,24 +41,9 @@ pub enum SupervisorError {
         /// The problem.
         finding: Finding,
     },
-    /// The control socket cannot be opened.
+    /// A reason common to all daemons.
     #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The metrics address cannot be bound.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The worker failed.
-    #[error(transparent)]
-    Worker(#[from] WorkerError),
-    /// A reload changes a key that needs a restart.
-    #[error("`{key}` cannot change while the tunnel is running; restart it")]
-    Fixed {
-        /// The key.
-        key: &'static str,
-    },
-    /// Another system error.
-    #[error(transparent)]
-    System(#[from] SystemError),
+    Common(#[from] supervision::Error),
 }
 
 fn listen(tunnel: &Tunnel) -> Option<SocketAddr> {
@@ -95,19 +70,13 @@ fn silence(tunnel: &Tunnel) -> Option<Duration> {
     tunnel.peers.first().map(|peer| peer.silence)
 }
 
-fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
-    let tunnel = Tunnel::load(path)?;
-    let plan = Plan::new(&tunnel).map_err(|error| SupervisorError::Plan { path: path.to_owned(), error })?;
-    Ok((tunnel, plan))
-}
-
 /// Describes what [`run`] would create, without creating it.
 ///
 /// # Errors
 ///
 /// Returns an error if a start must fail, regardless of the user that starts it.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
-    let (tunnel, plan) = load(path)?;
+    let (tunnel, plan) = Supervisor::load(path)?;
     match check::refusal(&tunnel) {
         Some(finding) => Err(SupervisorError::Refused { path: path.to_owned(), finding }),
         None => Ok(plan.describe()),
@@ -121,129 +90,78 @@ pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
 ///
 /// Returns an error if it cannot start or continue.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
-    let (tunnel, plan) = load(path)?;
-    tell_level(&tunnel.log);
-    let signals = Signals::new().map_err(system("cannot handle signals"))?;
-    let listener = Listener::bind(&tunnel.control, WHO, tunnel.control_group.as_ref())?;
-    let metrics_listener = tunnel.metrics.map(lasthop_daemon::metrics::bind).transpose()?;
-    let state = SharedState::new(State {
-        tunnel,
-        started: Instant::now(),
-        worker: None,
-        restarts: 0,
-        reloads: 0,
-        snapshot: Snapshot::default(),
-    });
-    let (requests, wishes) = mpsc::sync_channel(4);
-    let keeper = Keeper::new(program);
-    let mut supervisor = Supervisor { path: path.to_owned(), plan, keeper, state: state.clone(), tell_level };
-    supervisor.start()?;
-    let (keeper, take) = supervisor.keeper();
-    keeper.await_phase(Phase::Working, START, take)?;
-    state.lock().worker = supervisor.keeper.process();
-    if let Some(listener) = metrics_listener {
-        let state = state.clone();
-        lasthop_daemon::metrics::serve(listener, move || metrics::encode(&state.lock()))
-            .map_err(system("cannot start a thread"))?;
-    }
-    let asked = Wishes::new(requests, Arc::clone(&signals.wake), WHO);
-    let _control =
-        listener.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
-    notify(&[NotifyState::Ready]);
-    tracing::info!(file = %path.display(), "tunnel started");
-    let outcome = supervise(&mut supervisor, path, &signals, &wishes);
-    notify(&[NotifyState::Stopping]);
-    supervisor.stop();
-    tracing::info!("tunnel stopped");
-    Ok(outcome?)
+    supervision::run(path, program, tell_level, |_, plan, _| Ok(Supervisor { plan }))
 }
 
-struct Supervisor<'a> {
-    path: PathBuf,
+struct Supervisor {
     plan: Plan,
-    keeper: Keeper,
-    state: SharedState,
-    tell_level: &'a dyn Fn(&str),
 }
 
-impl supervision::Supervisor for Supervisor<'_> {
+impl Daemon for Supervisor {
+    type Configuration = Tunnel;
+    type Plan = Plan;
+    type Order = Order;
     type Snapshot = Snapshot;
+    type Installed = ();
     type Error = SupervisorError;
 
+    const WHO: &'static str = WHO;
     const LOSS: &'static str = "; its device is removed";
+    const ANSWERS: Answers<State> =
+        Answers { metrics: metrics::encode, status: control::status, report: control::report };
 
-    fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Snapshot)) {
-        let state = &self.state;
-        (&mut self.keeper, move |snapshot| state.lock().snapshot = snapshot)
+    fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
+        let tunnel = Tunnel::load(path)?;
+        let plan = Plan::new(&tunnel).map_err(|error| SupervisorError::Plan { path: path.to_owned(), error })?;
+        Ok((tunnel, plan))
     }
 
-    /// Starts a worker with the last addresses of the peers, so that it can call peers without an endpoint.
-    fn start(&mut self) -> Result<(), SupervisorError> {
-        for known in &self.state.lock().snapshot.peers {
+    fn interfaces(tunnel: &Tunnel) -> Interfaces<'_> {
+        let Tunnel { control, control_group, metrics, log, .. } = tunnel;
+        Interfaces { control, control_group: control_group.as_ref(), metrics: *metrics, log }
+    }
+
+    fn fixed(&self, old: &Tunnel, (tunnel, plan): (&Tunnel, &Plan)) -> Vec<(&'static str, bool)> {
+        vec![
+            ("mode", discriminant(&tunnel.mode) != discriminant(&old.mode)),
+            ("listen", listen(tunnel) != listen(old)),
+            ("interface", interface(tunnel) != interface(old)),
+            ("security", discriminant(&tunnel.security) != discriminant(&old.security)),
+            ("private_key_file", key_file(tunnel) != key_file(old) || plan.own.key() != self.plan.own.key()),
+            ("trusted_interface", trusted(tunnel) != trusted(old)),
+            ("name", plan.own != self.plan.own),
+            ("device", tunnel.device != old.device),
+            // It is compiled into a program in the kernel.
+            ("peer.silence", interface(tunnel).is_some() && silence(tunnel) != silence(old)),
+            ("address", address(tunnel) != address(old)),
+        ]
+    }
+
+    /// Includes the last addresses of the peers, so that the worker can call peers without an endpoint.
+    fn first_order(&mut self, last: &Snapshot) -> Order {
+        for known in &last.peers {
             let peer = self.plan.peers.iter_mut().find(|peer| peer.name == known.name);
             if let (Some(peer), Some(address)) = (peer, &known.address) {
                 peer.last = address.parse().ok();
             }
         }
-        Ok(self.keeper.start(&Order::Configure(Box::new(self.plan.clone())))?)
+        Order::Configure(Box::new(self.plan.clone()))
     }
 
-    fn on_looked_after(&mut self) {
-        let mut state = self.state.lock();
-        (state.worker, state.restarts) = (self.keeper.process(), self.keeper.restarts());
-    }
-
-    fn reload(&mut self) -> Result<(), SupervisorError> {
-        let (tunnel, plan) = load(&self.path)?;
-        let old = self.state.lock().tunnel.clone();
-        let fixed = [
-            ("mode", discriminant(&tunnel.mode) != discriminant(&old.mode)),
-            ("listen", listen(&tunnel) != listen(&old)),
-            ("interface", interface(&tunnel) != interface(&old)),
-            ("security", discriminant(&tunnel.security) != discriminant(&old.security)),
-            ("private_key_file", key_file(&tunnel) != key_file(&old) || plan.own.key() != self.plan.own.key()),
-            ("trusted_interface", trusted(&tunnel) != trusted(&old)),
-            ("name", plan.own != self.plan.own),
-            ("device", tunnel.device != old.device),
-            // It is compiled into a program in the kernel.
-            ("peer.silence", interface(&tunnel).is_some() && silence(&tunnel) != silence(&old)),
-            ("address", address(&tunnel) != address(&old)),
-            ("control", tunnel.control != old.control),
-            ("control_group", tunnel.control_group != old.control_group),
-            ("metrics", tunnel.metrics != old.metrics),
-        ];
-        if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {
-            return Err(SupervisorError::Fixed { key });
-        }
-        notify_reloading();
-        let old_plan = std::mem::replace(&mut self.plan, plan);
-        let outcome = self.configure_worker();
-        if outcome.is_err() {
-            // If the worker has failed, the next one uses the old plan.
-            self.plan = old_plan;
-        }
-        notify(&[NotifyState::Ready]);
-        outcome?;
-        (self.tell_level)(&tunnel.log);
-        let mut state = self.state.lock();
-        state.tunnel = tunnel;
-        state.reloads += 1;
+    fn apply(&mut self, _: &Tunnel, plan: Plan, team: &mut Team<Self>) -> Result<(), SupervisorError> {
+        team.tell(&Order::Configure(Box::new(plan.clone())))?;
+        // If the worker has failed, the next one uses the old plan.
+        self.plan = plan;
         Ok(())
-    }
-}
-
-impl Supervisor<'_> {
-    fn configure_worker(&mut self) -> Result<(), SupervisorError> {
-        let order = Order::Configure(Box::new(self.plan.clone()));
-        let (keeper, take) = self.keeper();
-        Ok(keeper.tell(&order, take)?)
     }
 
     /// Lets the worker notify its peers, and ends it.
-    fn stop(&mut self) {
-        let Some(Worker { child, channel, .. }) = self.keeper.take() else { return };
-        // Closing the channel ends it too.
-        let _ = channel.send(&Order::Close);
-        let_end(child);
+    fn stop(&mut self, team: &mut Team<Self>) -> Result<(), SupervisorError> {
+        if let Some(Worker { child, channel, .. }) = team.keeper().take() {
+            // Closing the channel ends it too.
+            let _ = channel.send(&Order::Close);
+            let_end(child);
+        }
+        Ok(())
     }
 }

@@ -9,15 +9,14 @@ use std::path::{Path, PathBuf};
 
 use lasthop_daemon::logs;
 use lasthop_gateway::configuration::Gateway;
-use lasthop_gateway::daemon::check::{self, Finding, Outcome};
+use lasthop_gateway::daemon::check;
 use lasthop_gateway::daemon::control::{self, Request};
 use lasthop_gateway::daemon::supervisor;
 use lasthop_gateway::daemon::tape;
-use lasthop_gateway::daemon::worker::Ending;
 use lasthop_gateway::engine::recording::reader::Recording;
 use lasthop_gateway::engine::recording::replay::{self, Comparison};
 use lasthop_gateway::{daemon::worker, firewall};
-use lasthop_scenario::{Scenario, one_line};
+use lasthop_scenario::Scenario;
 use lasthop_study::link::{Access, Files, Given, NamedFile, measured_from};
 use lasthop_study::promise::put_into;
 use serde_json::{Value, json};
@@ -27,7 +26,7 @@ use crate::cli::{
     GatewayReportArgs, GatewayRunArgs, GatewaySocketArgs, GatewayStatusArgs, RecordArgs,
 };
 use crate::commands::answers;
-use crate::commands::recorded::{record_to, verdict, worker_program};
+use crate::commands::daemon::{end_worker, print_findings, record_to, verdict, worker_program};
 use crate::error::Error;
 use crate::output::{count, print_json, write_file};
 use crate::progress::note;
@@ -49,11 +48,8 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
             logs::start();
             // Standard input is the supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            match worker::run(channel, record_to(args, WHO))? {
-                Ending::Wanted => Ok(()),
-                // The supervisor reports the error, once.
-                Ending::Told => std::process::exit(1),
-            }
+            end_worker(worker::run(channel, record_to(args, WHO))?);
+            Ok(())
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     }
@@ -87,26 +83,7 @@ fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
 }
 
 fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
-    let findings = check::check(&Gateway::load(&args.file)?);
-    if args.json.json {
-        print_json(&serde_json::to_value(&findings).map_err(std::io::Error::from)?)?;
-    } else {
-        let mut out = stdout().lock();
-        for Finding { subject, outcome, detail } in &findings {
-            let outcome = match outcome {
-                Outcome::Ok => "ok",
-                Outcome::Hint => "hint",
-                Outcome::Missing => "MISSING",
-            };
-            let line = format!("{outcome:<8} {}", one_line(&format!("{subject}: {detail}")));
-            writeln!(out, "{}", fold(&line, width()))?;
-        }
-    }
-    let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
-    match missing {
-        0 => Ok(()),
-        missing => Err(Error::Check { file: args.file.clone(), missing, total: findings.len() }),
-    }
+    print_findings(&args.file, &check::check(&Gateway::load(&args.file)?), &args.json)
 }
 
 fn report(args: &GatewayReportArgs) -> Result<(), Error> {

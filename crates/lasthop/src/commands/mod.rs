@@ -5,6 +5,8 @@ pub mod advise;
 pub mod answers;
 pub mod compare;
 pub mod completions;
+#[cfg(live)]
+pub mod daemon;
 pub mod diagnose;
 pub mod explain;
 pub mod fit;
@@ -16,8 +18,6 @@ pub mod man;
 pub mod plot;
 #[cfg(live)]
 pub mod probe;
-#[cfg(live)]
-pub mod recorded;
 pub mod reproduce;
 pub mod run;
 pub mod scenarios;

@@ -8,16 +8,14 @@ use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::logs;
-use lasthop_scenario::one_line;
 use lasthop_scenario::tunnel::Tunnel;
 use lasthop_study::promise::put_into;
 use lasthop_tunnel::{PresharedKey, PrivateKey};
 use lasthop_tunneld::check;
 use lasthop_tunneld::daemon::control::{self, Request};
 use lasthop_tunneld::daemon::supervisor;
-use lasthop_tunneld::daemon::worker::{self, Ending};
+use lasthop_tunneld::daemon::worker;
 use lasthop_tunneld::recording;
 use lasthop_tunneld::recording::reader::Recording;
 use lasthop_tunneld::recording::replay::Comparison;
@@ -28,7 +26,7 @@ use crate::cli::{
     TunnelReportArgs, TunnelRunArgs, TunnelSocketArgs, TunnelStatusArgs,
 };
 use crate::commands::answers;
-use crate::commands::recorded::{record_to, verdict, worker_program};
+use crate::commands::daemon::{end_worker, print_findings, record_to, verdict, worker_program};
 use crate::error::Error;
 use crate::output::{count, print_json};
 use crate::terminal::{fold, width};
@@ -53,11 +51,8 @@ pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
         TunnelCommand::Worker(args) => {
             logs::start();
             // Standard input is the supervisor's end of a pair of sockets.
-            match worker::run(stdin().as_fd().try_clone_to_owned()?, record_to(args, WHO))? {
-                Ending::Wanted => Ok(()),
-                // The supervisor reports the error, once.
-                Ending::Told => std::process::exit(1),
-            }
+            end_worker(worker::run(stdin().as_fd().try_clone_to_owned()?, record_to(args, WHO))?);
+            Ok(())
         }
     }
 }
@@ -114,26 +109,7 @@ fn pubkey(args: &TunnelPubkeyArgs) -> Result<(), Error> {
 }
 
 fn check(args: &TunnelCheckArgs) -> Result<(), Error> {
-    let findings = check::check(&Tunnel::load(&args.file)?);
-    if args.json.json {
-        print_json(&serde_json::to_value(&findings).map_err(std::io::Error::from)?)?;
-    } else {
-        let mut out = stdout().lock();
-        for Finding { subject, outcome, detail } in &findings {
-            let outcome = match outcome {
-                Outcome::Ok => "ok",
-                Outcome::Hint => "hint",
-                Outcome::Missing => "MISSING",
-            };
-            let line = one_line(&format!("{subject}: {detail}"));
-            writeln!(out, "{}", fold(&format!("{outcome:<8} {line}"), width()))?;
-        }
-    }
-    let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
-    match missing {
-        0 => Ok(()),
-        missing => Err(Error::Check { file: args.file.clone(), missing, total: findings.len() }),
-    }
+    print_findings(&args.file, &check::check(&Tunnel::load(&args.file)?), &args.json)
 }
 
 fn run(args: &TunnelRunArgs) -> Result<(), Error> {

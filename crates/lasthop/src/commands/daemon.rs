@@ -1,15 +1,21 @@
-//! Recording and replay, shared by the daemons' commands.
+//! Parts shared by the daemons' commands.
 
 use std::ffi::OsString;
+use std::io::{Write, stdout};
 use std::path::Path;
 
 use lasthop_daemon::child::WorkerProgram;
+use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::recording::differences::Differences;
+use lasthop_daemon::worker::Ending;
+use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
 
-use crate::cli::RecordArgs;
+use crate::cli::{JsonArgs, RecordArgs};
 use crate::error::Error;
+use crate::output::print_json;
+use crate::terminal::{fold, width};
 
 /// Returns the destination of a recording, and the recorder's name.
 pub fn record_to(args: &RecordArgs, who: &'static str) -> Option<RecordTo> {
@@ -27,6 +33,37 @@ pub fn worker_program(name: &str, record: &RecordArgs, who: &'static str) -> Res
         arguments.extend(["--record".into(), to.path.into(), "--record-limit".into(), limit.into()]);
     }
     Ok(WorkerProgram { program: "/proc/self/exe".into(), arguments })
+}
+
+/// Ends the process of a worker.
+pub fn end_worker(ending: Ending) {
+    match ending {
+        Ending::Wanted => {}
+        // The supervisor reports the error, once.
+        Ending::Told => std::process::exit(1),
+    }
+}
+
+/// Prints the findings on a configuration, and returns an error if something is missing.
+pub fn print_findings(file: &Path, findings: &[Finding], json: &JsonArgs) -> Result<(), Error> {
+    if json.json {
+        print_json(&serde_json::to_value(findings).map_err(std::io::Error::from)?)?;
+    } else {
+        let mut out = stdout().lock();
+        for Finding { subject, outcome, detail } in findings {
+            let outcome = match outcome {
+                Outcome::Ok => "ok",
+                Outcome::Hint => "hint",
+                Outcome::Missing => "MISSING",
+            };
+            let line = format!("{outcome:<8} {}", one_line(&format!("{subject}: {detail}")));
+            writeln!(out, "{}", fold(&line, width()))?;
+        }
+    }
+    match findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count() {
+        0 => Ok(()),
+        missing => Err(Error::Check { file: file.to_owned(), missing, total: findings.len() }),
+    }
 }
 
 /// Returns an error if a replay differs.
