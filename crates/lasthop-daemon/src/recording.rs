@@ -21,6 +21,7 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 pub mod differences;
 pub mod reader;
+pub mod steps;
 
 /// Header that tells Wireshark that text follows: the tag for a dissector's name, 16 bytes of name, the end of tags.
 /// Used in frames of [`DataLink::WIRESHARK_UPPER_PDU`].

@@ -28,7 +28,7 @@ pub mod replay;
 
 use lasthop_daemon::recording::{RecordFile, Recorder};
 use lasthop_proto::link::hybrid::{Frame, HopConfig, Medium, RateRule, Repair, Traffic};
-use lasthop_proto::time::{Duration, Instant};
+use lasthop_proto::time::Duration;
 use pcap_file::DataLink;
 
 use crate::frames;
@@ -147,20 +147,17 @@ pub struct Decision {
     pub frame: Option<(u32, Head)>,
 }
 
-/// Input of a link, and its decision.
+/// Input of one of the links.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Step {
-    /// Number of its first frame in the file, from 1, as Wireshark counts.
-    pub frame: u64,
-    /// Time passed to the link.
-    pub time: Instant,
+pub struct Call {
     /// Number of the link's peer.
     pub peer: u32,
     /// The input.
     pub told: Told,
-    /// The decision.
-    pub decision: Decision,
 }
+
+/// Input of a link, and its decision.
+pub type Step = lasthop_daemon::recording::steps::Step<Call, Decision>;
 
 const KINDS: [(&str, Traffic); 5] = [
     ("stream", Traffic::Stream),

@@ -24,13 +24,12 @@
 
 pub mod element;
 pub mod engine;
-mod player;
 pub mod reader;
 pub mod recorder;
 pub mod replay;
+mod text;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::time::Instant;
 
 use crate::engine::{Condition, Injection, Offloaded, Verdict};
 
@@ -172,17 +171,7 @@ impl Decision {
 }
 
 /// One input and the decision on it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
-    /// Number of its first frame in the file, from 1, as Wireshark counts.
-    pub frame: u64,
-    /// Time passed to the engine.
-    pub time: Instant,
-    /// The input.
-    pub call: Call,
-    /// The decision.
-    pub decision: Decision,
-}
+pub type Step = lasthop_daemon::recording::steps::Step<Call, Decision>;
 
 #[cfg(test)]
 #[path = "recording/tests.rs"]

@@ -6,11 +6,12 @@ use std::io::Read;
 
 use lasthop_daemon::recording::differences::Differences;
 use lasthop_daemon::recording::reader::ReadError;
+use lasthop_daemon::recording::steps;
 use serde::Serialize;
 
 use super::node::{Due, Player, Said};
-use super::reader::{Entry, Recording};
-use super::{Head, Step, Told};
+use super::reader::{Entry, Links, Recording};
+use super::{Call, Head, Step, Told};
 
 /// Maximum number of peers in a section.
 const MOST_PEERS: usize = 4096;
@@ -45,41 +46,47 @@ pub struct Comparison {
 /// # Errors
 ///
 /// Returns an error if the recording violates the format.
-pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadError> {
+pub fn replay<R: Read>(recording: Recording<R>) -> Result<Comparison, ReadError> {
     let mut comparison = Comparison::default();
-    let mut players: BTreeMap<u32, Player> = BTreeMap::new();
-    while let Some(entry) = recording.next_entry()? {
-        let step = match entry {
-            Entry::Worker => {
-                comparison.workers += 1;
-                players.clear();
-                continue;
-            }
-            Entry::Step(step) => step,
-        };
-        comparison.count(&step);
-        if let Told::Begin(setting) = &step.told {
-            if players.len() >= MOST_PEERS {
-                return Err(recording.unfit(&step, "more peers than an end can have"));
-            }
-            players.insert(step.peer, Player::new(setting));
-        }
-        let player =
-            players.get_mut(&step.peer).ok_or_else(|| recording.unfit(&step, "no begin before it for this peer"))?;
-        let replayed = player.play(step.time, &step.told).map_err(|what| recording.unfit(&step, what))?;
-        let recorded = Said { due: Due::Yes, decision: step.decision };
-        comparison.differences.compare(step.frame, step.time, &recorded, &replayed);
+    let differences = steps::replay(recording, |()| Ok(Nodes::default()), |entry| comparison.count(entry))?;
+    Ok(Comparison { differences, ..comparison })
+}
+
+/// Nodes of a worker's links, by the number of their peer.
+#[derive(Default)]
+struct Nodes(BTreeMap<u32, Player>);
+
+impl steps::Player<Links> for Nodes {
+    type Decision = Said;
+
+    fn recorded(&self, step: &Step) -> Said {
+        Said { due: Due::Yes, decision: step.decision.clone() }
     }
-    Ok(comparison)
+
+    fn play(&mut self, step: &Step) -> Result<Said, &'static str> {
+        let Call { peer, told } = &step.call;
+        if let Told::Begin(setting) = told {
+            if self.0.len() >= MOST_PEERS {
+                return Err("more peers than an end can have");
+            }
+            self.0.insert(*peer, Player::new(setting));
+        }
+        let player = self.0.get_mut(peer).ok_or("no begin before it for this peer")?;
+        player.play(step.time, told)
+    }
 }
 
 impl Comparison {
-    fn count(&mut self, step: &Step) {
-        self.links += u64::from(matches!(step.told, Told::Begin(_)));
-        self.packets += u64::from(matches!(step.told, Told::Packet { .. }));
-        self.frames += u64::from(matches!(step.told, Told::Frame { .. }));
-        self.timeouts += u64::from(step.told == Told::Timeout);
-        self.polls += u64::from(step.told == Told::Poll);
+    fn count(&mut self, entry: &Entry) {
+        let step = match entry {
+            Entry::Start(()) => return self.workers += 1,
+            Entry::Step(step) => step,
+        };
+        self.links += u64::from(matches!(step.call.told, Told::Begin(_)));
+        self.packets += u64::from(matches!(step.call.told, Told::Packet { .. }));
+        self.frames += u64::from(matches!(step.call.told, Told::Frame { .. }));
+        self.timeouts += u64::from(step.call.told == Told::Timeout);
+        self.polls += u64::from(step.call.told == Told::Poll);
         self.sent += u64::from(step.decision.frame.is_some());
         self.handed_on += step.decision.items.len() as u64;
     }

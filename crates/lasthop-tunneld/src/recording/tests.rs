@@ -7,6 +7,7 @@ use lasthop_daemon::recording::reader::ReadError;
 use lasthop_proto::link::hybrid::{Feedback, Item, Outgoing, PacketNumber, Symbol};
 use lasthop_proto::packet::{Flags, Options, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
+use lasthop_proto::time::Instant;
 use proptest::prelude::*;
 
 use super::hop::{RecordedHop, Tape};

@@ -9,13 +9,15 @@ use std::num::NonZeroU16;
 
 use lasthop_daemon::ab::Arm;
 use lasthop_daemon::flows::{Key, side};
+use lasthop_daemon::recording::steps::Player;
 use lasthop_proto::node::{Disposition, Node, Output, Port, Why, drain};
 use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{View, parse};
 
-use super::player::{Player, list, segment};
+use super::reader::Engines;
+use super::text::{list, segment};
 use super::{Call, Headers, Judgement, Step};
 use crate::configuration::Gateway;
 use crate::engine::Condition;
@@ -149,7 +151,7 @@ impl Element {
     }
 }
 
-impl Player for Element {
+impl Player<Engines> for Element {
     type Decision = Done;
 
     fn recorded(&self, step: &Step) -> Done {

@@ -4,12 +4,13 @@ use std::fmt::{self, Display};
 use std::io::Read;
 
 use lasthop_daemon::recording::differences::Differences;
+use lasthop_daemon::recording::steps::{self, Player};
 use lasthop_proto::node::Port;
 use serde::Serialize;
 
 use super::element::Element;
-use super::player::{Player, list, segment};
-use super::reader::{Entry, Recording, RecordingError};
+use super::reader::{Engines, Entry, NewEngine, Recording, RecordingError};
+use super::text::{list, segment};
 use super::{Call, Decision, Headers, Judgement, Step};
 use crate::configuration::Gateway;
 use crate::engine::rules::EngineConfig;
@@ -56,32 +57,22 @@ pub fn replay_element<R: Read>(recording: Recording<R>) -> Result<Comparison, Re
     compare(recording, |gateway, _| Element::new(gateway))
 }
 
-fn compare<R: Read, P: Player>(
-    mut recording: Recording<R>,
+fn compare<R: Read, P: Player<Engines>>(
+    recording: Recording<R>,
     mut start: impl FnMut(&Gateway, u64) -> Result<P, &'static str>,
 ) -> Result<Comparison, RecordingError> {
     let mut comparison = Comparison::default();
-    let mut player = None;
-    while let Some(entry) = recording.next_entry()? {
-        let step = match entry {
-            Entry::Engine { gateway, seed, .. } => {
-                comparison.engines += 1;
-                player = Some(start(&gateway, seed).map_err(|what| recording.whole(what))?);
-                continue;
-            }
-            Entry::Step(step) => step,
-        };
-        let Some(player) = &mut player else { continue };
-        comparison.count(&step);
-        let recorded = player.recorded(&step);
-        let replayed = player.play(&step).map_err(|what| recording.unfit(&step, what))?;
-        comparison.differences.compare(step.frame, step.time, &recorded, &replayed);
-    }
-    Ok(comparison)
+    let start = |new: &NewEngine| start(&new.gateway, new.seed);
+    let differences = steps::replay(recording, start, |entry| comparison.count(entry))?;
+    Ok(Comparison { differences, ..comparison })
 }
 
 impl Comparison {
-    fn count(&mut self, step: &Step) {
+    fn count(&mut self, entry: &Entry) {
+        let step = match entry {
+            Entry::Start(_) => return self.engines += 1,
+            Entry::Step(step) => step,
+        };
         self.packets += u64::from(matches!(step.call, Call::Packet { .. }));
         self.timeouts += u64::from(step.call == Call::Timeout);
         self.dropped += u64::from(step.decision.judgement == Judgement::Drop);
@@ -95,7 +86,7 @@ struct Again {
     engine: Engine,
 }
 
-impl Player for Again {
+impl Player<Engines> for Again {
     type Decision = Said;
 
     fn recorded(&self, step: &Step) -> Said {

@@ -8,11 +8,12 @@ use lasthop_daemon::recording::RecordTo;
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
+use lasthop_proto::time::Instant;
 use lasthop_wire::{Checksum, Route, build};
 use proptest::prelude::*;
 
 use super::engine::RecordedEngine;
-use super::reader::{Entry, Recording, RecordingError};
+use super::reader::{Entry, NewEngine, Recording, RecordingError};
 use super::recorder::Recorder;
 use super::replay::{Comparison, replay, replay_element};
 use super::*;
@@ -179,7 +180,7 @@ fn by_element(bytes: &[u8]) -> Comparison {
 fn steps(entries: Vec<Entry>) -> Vec<Step> {
     let step = |entry| match entry {
         Entry::Step(step) => Some(step),
-        Entry::Engine { .. } => None,
+        Entry::Start(_) => None,
     };
     entries.into_iter().filter_map(step).collect()
 }
@@ -254,7 +255,9 @@ fn what_happened_is_in_the_file_and_happens_again() {
             let bytes = bench.bytes();
 
             let entries = read(&bytes).unwrap();
-            let Entry::Engine { text: recorded, seed: 7, .. } = &entries[0] else { panic!("{:?}", entries[0]) };
+            let Entry::Start(NewEngine { text: recorded, seed: 7, .. }) = &entries[0] else {
+                panic!("{:?}", entries[0])
+            };
             assert_eq!(*recorded, text);
             let mut steps = steps(entries);
             let mtu = steps.remove(0);
@@ -329,7 +332,7 @@ fn a_long_configuration_is_recorded_whole() {
     let mut bench = Bench::new(&text, LIMIT);
     bench.open();
     let entries = read(&bench.bytes()).unwrap();
-    assert!(matches!(&entries[0], Entry::Engine { text: recorded, .. } if *recorded == text));
+    assert!(matches!(&entries[0], Entry::Start(NewEngine { text: recorded, .. }) if *recorded == text));
 }
 
 #[test]

@@ -1,22 +1,9 @@
-//! Interface of the players of a recording: the engine and the simulator's element.
+//! Decisions of a recording's players as text.
 
-use std::fmt::{self, Display};
+use std::fmt;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::Segment;
-
-use super::Step;
-
-/// Decides on recorded inputs again.
-pub(super) trait Player {
-    type Decision: Display + PartialEq;
-
-    /// Converts the recorded decision, with which the player's own is compared.
-    fn recorded(&self, step: &Step) -> Self::Decision;
-
-    /// Returns the player's decision, or an error that says why it cannot decide.
-    fn play(&mut self, step: &Step) -> Result<Self::Decision, &'static str>;
-}
 
 /// Formats packets as `, send wireless SEQ, ...`
 pub(super) fn list(f: &mut fmt::Formatter<'_>, sent: impl ExactSizeIterator<Item = (Port, String)>) -> fmt::Result {
