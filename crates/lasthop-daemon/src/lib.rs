@@ -9,6 +9,7 @@
 //! | [`channel`] | messages between the two |
 //! | [`signals`] | signals, and the service manager |
 //! | [`control`] | control socket of a supervisor |
+//! | [`status`] | answers of a daemon as types |
 //! | [`wishes`] | reload requests from other threads |
 //! | [`clients`] | clients of a socket |
 //! | [`groups`] | group of the control socket |
@@ -44,6 +45,7 @@ pub mod observe;
 pub mod recording;
 pub mod shared;
 pub mod signals;
+pub mod status;
 pub mod supervision;
 pub mod system_error;
 pub mod wishes;

@@ -21,6 +21,7 @@ use crate::keeper::{Keeper, WorkerError};
 use crate::metrics::{self, MetricsError};
 use crate::shared::Shared;
 use crate::signals::{Signals, notify, notify_reloading};
+use crate::status::{Status, WorkerStatus};
 use crate::system_error::{SystemError, system};
 use crate::wishes::{ReloadRequest, Wishes};
 
@@ -47,18 +48,16 @@ pub struct State<C, S, I = ()> {
 pub type StateOf<D> = State<<D as Daemon>::Configuration, <D as Daemon>::Snapshot, <D as Daemon>::Installed>;
 
 impl<C, S, I> State<C, S, I> {
-    /// Returns the part of the status that all daemons report, followed by `more`.
-    pub fn status(&self, more: Value) -> Value {
-        let mut status = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "uptime_seconds": self.started.elapsed().as_secs_f64(),
-            "worker": { "pid": self.worker, "restarts": self.restarts },
-            "reloads": self.reloads,
-        });
-        if let (Value::Object(all), Value::Object(more)) = (&mut status, more) {
-            all.extend(more);
-        }
-        status
+    /// Returns the answer to a status request; `more` is specific to the daemon.
+    pub fn status<T: Serialize>(&self, more: T) -> Value {
+        let status = Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            worker: WorkerStatus { pid: self.worker, restarts: self.restarts },
+            reloads: self.reloads,
+            more,
+        };
+        json!(status)
     }
 }
 

@@ -38,6 +38,7 @@ pub struct Snapshot {
 
 /// Packets that went through the queue or the bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PacketCounters {
     /// Packets towards the lossy hop; a super-segment counts as one.
     pub towards_wireless: u64,
@@ -71,6 +72,7 @@ pub struct PacketCounters {
 
 /// Statistics of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RuleSnapshot {
     /// Name of the rule.
     pub name: String,
@@ -117,6 +119,7 @@ pub struct RuleSnapshot {
 
 /// Round-trip times.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RoundTrips {
     /// Number of samples.
     pub samples: u64,
@@ -128,6 +131,7 @@ pub struct RoundTrips {
 
 /// One arm of a comparison.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Arm {
     /// Number of connections measured.
     pub flows: u64,
@@ -137,6 +141,7 @@ pub struct Arm {
 
 /// Statistics of the relay of split connections.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RelaySnapshot {
     /// Open connections.
     pub open: u64,
@@ -163,6 +168,7 @@ pub struct RelaySnapshot {
 
 /// One side of the relay.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RelaySide {
     /// Bytes passed to the kernel for this side.
     pub bytes: u64,

@@ -2,6 +2,7 @@
 
 use lasthop_daemon::shared::Shared;
 use lasthop_daemon::supervision;
+use serde::{Deserialize, Serialize};
 
 use crate::configuration::Gateway;
 use crate::daemon::snapshot::Snapshot;
@@ -13,7 +14,8 @@ pub type State = supervision::State<Gateway, Snapshot, RulesState>;
 pub type SharedState = Shared<State>;
 
 /// State of the rules.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RulesState {
     /// True if all rules are present.
     pub in_place: bool,

@@ -4,10 +4,12 @@
 use std::path::Path;
 
 pub use lasthop_daemon::control::{ControlError, Request};
-use lasthop_settings::tunnel::{Mode, Peer};
+use lasthop_settings::tunnel::{Mode, Peer, Tunnel};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::WHO;
+use crate::daemon::snapshot::{ComparisonSnapshot, Snapshot};
 use crate::daemon::state::State;
 
 /// Sends a request to the tunnel whose control socket is `path`.
@@ -29,30 +31,66 @@ pub fn remove_stale(path: &Path) -> Result<bool, ControlError> {
     lasthop_daemon::control::remove_stale(path, WHO).map(|()| there)
 }
 
+/// Answer to a status request.
+pub type Status = lasthop_daemon::status::Status<TunnelStatus>;
+
+/// State and statistics of a tunnel.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TunnelStatus {
+    /// Name of the device.
+    pub device: String,
+    /// `tun` or `bridge`.
+    pub mode: String,
+    /// Address of the socket, in mode `tun`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Interface towards the hop, in mode `bridge`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Latest report of the worker.
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
+}
+
+/// Answer to a request for a report.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Peers, in the order of the configuration.
+    pub peers: Vec<PeerReport>,
+}
+
+/// Effect of repair on the packets to a peer.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PeerReport {
+    /// Name of the peer.
+    pub name: String,
+    /// Share of flows that are left unrepaired.
+    pub ab: f64,
+    /// Comparison with unrepaired flows, if enabled.
+    #[serde(flatten)]
+    pub comparison: Option<ComparisonSnapshot>,
+}
+
 /// Returns state and statistics.
 pub(super) fn status(state: &State) -> Value {
-    let mut status = state.status(json!({ "device": state.configuration.device }));
-    let (mode, key, value) = match &state.configuration.mode {
-        Mode::Tun { listen, .. } => ("tun", "listen", listen.to_string()),
-        Mode::Bridge { interface } => ("bridge", "interface", interface.clone()),
+    let Tunnel { device, mode, .. } = &state.configuration;
+    let (mode, listen, interface) = match mode {
+        Mode::Tun { listen, .. } => ("tun", Some(listen.to_string()), None),
+        Mode::Bridge { interface } => ("bridge", None, Some(interface.clone())),
     };
-    (status["mode"], status[key]) = (mode.into(), value.into());
-    if let (Value::Object(all), Ok(Value::Object(snapshot))) = (&mut status, serde_json::to_value(&state.snapshot)) {
-        all.extend(snapshot);
-    }
-    status
+    let (device, mode, snapshot) = (device.clone(), mode.to_owned(), state.snapshot.clone());
+    state.status(TunnelStatus { device, mode, listen, interface, snapshot })
 }
 
 /// Combines each peer's configuration with the results of its comparison.
 pub(super) fn report(state: &State) -> Value {
     let peer = |peer: &Peer| {
-        let mut value = json!({ "name": peer.name, "ab": peer.ab.get() });
         let found = state.snapshot.peers.iter().find(|snapshot| snapshot.name == peer.name);
-        let found = found.and_then(|snapshot| snapshot.comparison).map(|comparison| json!(comparison));
-        if let (Value::Object(all), Some(Value::Object(more))) = (&mut value, found) {
-            all.extend(more);
-        }
-        value
+        let comparison = found.and_then(|snapshot| snapshot.comparison);
+        PeerReport { name: peer.name.clone(), ab: peer.ab.get(), comparison }
     };
-    json!({ "peers": state.configuration.peers.iter().map(peer).collect::<Vec<_>>() })
+    json!(Report { peers: state.configuration.peers.iter().map(peer).collect() })
 }

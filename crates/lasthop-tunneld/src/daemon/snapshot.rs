@@ -11,6 +11,7 @@ use crate::link::{Link, Tally, shown};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
@@ -26,6 +27,7 @@ impl From<Tally> for Count {
 
 /// Statistics of a worker for all peers together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Completed handshakes.
     pub handshakes: u64,
@@ -51,6 +53,7 @@ pub struct Snapshot {
 
 /// Statistics of a peer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PeerSnapshot {
     /// Name of the peer.
     pub name: String,
@@ -119,6 +122,7 @@ pub struct PeerSnapshot {
 
 /// One arm of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ArmSnapshot {
     /// TCP connections measured.
     pub flows: u64,
@@ -134,6 +138,7 @@ pub struct ArmSnapshot {
 
 /// Comparison of repaired and unrepaired flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ComparisonSnapshot {
     /// Repaired flows.
     pub treated: ArmSnapshot,

@@ -4,9 +4,12 @@ use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::time::Duration;
 
+use lasthop_daemon::ab::Gain;
+use lasthop_daemon::status::{Status, WorkerStatus};
 use lasthop_scenario::read_limited;
 use lasthop_study::promise::Promise;
 pub use lasthop_study::promise::digits;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cli::JsonArgs;
@@ -23,13 +26,18 @@ pub fn promise(path: &Path) -> Result<Promise, Error> {
     Promise::read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Promise { path: path.to_path_buf(), error })
 }
 
+/// Reads an answer as its type.
+pub fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, Error> {
+    Ok(T::deserialize(answer).map_err(std::io::Error::from)?)
+}
+
 /// Prints the answers of `ask`, as JSON or as `tell` formats them next to the previous answer; once, or at the interval
 /// `watch`.
-pub fn status(
+pub fn status<S: DeserializeOwned>(
     json: &JsonArgs,
     watch: Option<Duration>,
     ask: impl Fn() -> Result<Value, Error>,
-    tell: impl Fn(&Value, Option<&Value>) -> String,
+    tell: impl Fn(&S, Option<&S>) -> String,
 ) -> Result<(), Error> {
     let mut before = None;
     loop {
@@ -40,11 +48,13 @@ pub fn status(
             // One line per answer, for programs.
             (true, Some(_)) => writeln!(out, "{answer}")?,
             (false, None) => {
-                let text = fold(&tell(&answer, None), width());
+                let text = fold(&tell(&read(&answer)?, None), width());
                 return Ok(out.write_all(text.as_bytes())?);
             }
             (false, Some(_)) => {
+                let answer = read(&answer)?;
                 let text = fold(&tell(&answer, before.as_ref()), width());
+                before = Some(answer);
                 // On a terminal, replaces the previous answer: cursor home, then clear.
                 let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
                 write!(out, "{begin}{text}{end}")?;
@@ -52,34 +62,39 @@ pub fn status(
         }
         out.flush()?;
         drop(out);
-        before = Some(answer);
         std::thread::sleep(watch.unwrap_or_default());
     }
 }
 
-/// Returns the rate in bits per second between two answers of the same worker.
-pub fn rate_since(answer: &Value, before: Option<&Value>, bytes: &str) -> Option<f64> {
-    let before = before.filter(|before| before.pointer("/worker") == answer.pointer("/worker"))?;
-    let seconds = number(answer, "/uptime_seconds") - number(before, "/uptime_seconds");
-    let carried = number(answer, bytes) - number(before, bytes);
-    (seconds > 0.0 && carried >= 0.0).then(|| 8.0 * carried / seconds)
+/// Returns the rate in bits per second of what `bytes` counts, between two answers of the same worker.
+pub fn rate_since<T>(answer: &Status<T>, before: Option<&Status<T>>, bytes: impl Fn(&T) -> u64) -> Option<f64> {
+    let before = before.filter(|before| before.worker == answer.worker)?;
+    let seconds = answer.uptime_seconds - before.uptime_seconds;
+    let carried = bytes(&answer.more).checked_sub(bytes(&before.more))?;
+    (seconds > 0.0).then(|| 8.0 * carried as f64 / seconds)
 }
 
-pub fn at(value: &Value, pointer: &str) -> Option<f64> {
-    value.pointer(pointer).and_then(Value::as_f64)
+/// Counter that is zero if all is well, and its meaning.
+pub type Trouble<T> = (fn(&T) -> u64, &'static str);
+
+/// Describes the counters that are not zero.
+pub fn troubles<T>(of: &T, all: &[Trouble<T>]) -> impl Iterator<Item = String> {
+    all.iter().filter_map(|(read, what)| match read(of) {
+        0 => None,
+        times => Some(format!("{times} {what}")),
+    })
 }
 
-/// Returns 0 if the gateway's version does not report the value.
-pub fn number(value: &Value, pointer: &str) -> f64 {
-    at(value, pointer).unwrap_or_default()
-}
-
-pub fn counted(value: &Value, pointer: &str, what: &str) -> String {
-    count(number(value, pointer) as usize, what)
-}
-
-pub fn word<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or("?")
+/// Describes the worker; `without` is the consequence if there is none.
+pub fn worker(worker: WorkerStatus, without: &str) -> String {
+    let restarts = match worker.restarts {
+        0 => "never replaced".to_owned(),
+        times => format!("replaced {}", count(times as usize, "time")),
+    };
+    match worker.pid {
+        Some(pid) => format!("worker {pid}, {restarts}"),
+        None => format!("NO WORKER: {without} ({restarts})"),
+    }
 }
 
 pub fn unit_of(bits: f64) -> (&'static str, f64) {
@@ -137,12 +152,27 @@ fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     format!("{}, {}{ratio}{missing}", arm(0, "treated"), arm(1, "untreated"))
 }
 
+/// Comparison of treated and untreated connections, in this order.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    /// True if nothing is treated.
+    pub observes: bool,
+    /// Share of connections that are left untreated.
+    pub ab: f64,
+    /// Number of connections measured.
+    pub flows: [u64; 2],
+    /// Means of their goodputs, in bits per second.
+    pub goodputs: [Option<f64>; 2],
+    /// Ratio of the goodputs.
+    pub gain: Option<Gain>,
+}
+
 /// Formats a gain: "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
-pub fn gain(rule: &Value) -> String {
-    let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
-    let goodputs = ["/treated/goodput_bps", "/untreated/goodput_bps"].map(|arm| at(rule, arm));
+pub fn gain(compared: &Compared) -> String {
+    let Compared { observes, ab, goodputs, .. } = *compared;
+    let flows = compared.flows.map(|flows| flows as usize);
     let treated = |bits| format!("{} treated ({})", rate(bits), count(flows[0], "connection"));
-    if word(rule, "/mode") == "observe" {
+    if observes {
         return match goodputs {
             [_, Some(bits)] | [Some(bits), _] => {
                 format!("{} ({}); nothing is treated", rate(bits), count(flows[0] + flows[1], "connection"))
@@ -150,14 +180,13 @@ pub fn gain(rule: &Value) -> String {
             _ => "too few connections of at least 100 kB so far; nothing is treated".to_owned(),
         };
     }
-    if number(rule, "/ab") == 0.0 {
+    if ab == 0.0 {
         return match goodputs[0] {
             Some(bits) => format!("{}; no untreated connections to compare with (`ab` is 0)", treated(bits)),
             None => "too few connections of at least 100 kB so far".to_owned(),
         };
     }
-    let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
-    let (Some(ratio), Some(low), Some(high), [Some(with), Some(without)]) = (ratio, low, high, goodputs) else {
+    let (Some(Gain { ratio, low, high }), [Some(with), Some(without)]) = (compared.gain, goodputs) else {
         return few(flows, goodputs);
     };
     let (unit, size) = unit_of(with.max(without));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use lasthop_daemon::logs;
 use lasthop_gateway::configuration::Gateway;
 use lasthop_gateway::daemon::check;
-use lasthop_gateway::daemon::control::{self, Request};
+use lasthop_gateway::daemon::control::{self, LinkFile, Report, Request};
 use lasthop_gateway::daemon::supervisor;
 use lasthop_gateway::daemon::tape;
 use lasthop_gateway::engine::recording::reader::Recording;
@@ -19,7 +19,7 @@ use lasthop_gateway::{daemon::worker, firewall};
 use lasthop_scenario::Scenario;
 use lasthop_study::link::{Access, Files, Given, NamedFile, measured_from};
 use lasthop_study::promise::put_into;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::{
     GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs,
@@ -99,7 +99,9 @@ fn report(args: &GatewayReportArgs) -> Result<(), Error> {
         }
         return print_json(&answer);
     }
-    Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
+    Ok(stdout()
+        .lock()
+        .write_all(fold(&words::report(&answers::read(&answer)?, promise.as_ref()), width()).as_bytes())?)
 }
 
 /// Writes the scenario of the hop that a gateway has observed.
@@ -108,8 +110,8 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
         return Err(Error::There { flag: "link", path: out.to_path_buf() });
     }
     let answer = control::ask(&socket(&args.ask.socket)?, Request::Report)?;
-    let [process, file] = ["/link/process", "/link/file"].map(|key| answer.pointer(key).and_then(Value::as_u64));
-    let (Some(process), Some(file)) = (process, file) else { return Err(Error::NoTape) };
+    let answer: Report = answers::read(&answer)?;
+    let LinkFile { process, file } = answer.link.ok_or(Error::NoTape)?;
     let path = format!("/proc/{process}/fd/{file}");
     let tape = std::fs::read(&path).map_err(|error| Error::Tape { path: path.into(), error })?;
     let capture = tape::capture(&tape);

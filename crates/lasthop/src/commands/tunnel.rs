@@ -157,7 +157,9 @@ fn report(args: &TunnelReportArgs) -> Result<(), Error> {
         }
         return print_json(&answer);
     }
-    Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
+    Ok(stdout()
+        .lock()
+        .write_all(fold(&words::report(&answers::read(&answer)?, promise.as_ref()), width()).as_bytes())?)
 }
 
 /// Returns the control socket, from the configuration file if one is given.

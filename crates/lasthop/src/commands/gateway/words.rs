@@ -2,226 +2,226 @@
 
 use std::fmt::Write;
 
+use lasthop_gateway::daemon::control::{Effect, GatewayStatus, OfRule, Report, RulesState, Status, Suspended};
+use lasthop_gateway::daemon::snapshot::{PacketCounters, RelaySide, RelaySnapshot, RoundTrips, RuleSnapshot};
 use lasthop_scenario::one_line;
 use lasthop_study::promise::{Beside, Promise};
-use serde_json::Value;
+use serde_json::json;
 
-use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
+use crate::commands::answers::{self, Compared, Trouble, bytes, digits, gain, rate_since, span, troubles};
 use crate::output::count;
 
 /// Describes state and counters. `before` is an earlier answer, for the rates since then.
-pub fn status(answer: &Value, before: Option<&Value>) -> String {
+pub fn status(answer: &Status, before: Option<&Status>) -> String {
+    let Status { version, uptime_seconds, worker, more, .. } = answer;
     let mut text = String::new();
     let mut line = |line: String| {
         text.push_str(&line);
         text.push('\n');
     };
     line(format!(
-        "lasthop {}, up for {}; {}",
-        word(answer, "/version"),
-        span(number(answer, "/uptime_seconds")),
-        worker(answer)
+        "lasthop {version}, up for {}; {}",
+        span(*uptime_seconds),
+        answers::worker(*worker, "packets pass untreated")
     ));
-    if let Some(rules) = rules_in_place(answer) {
-        line(rules);
+    if let Some(rules) = &more.firewall {
+        line(rules_in_place(rules));
     }
-    for one in answer.pointer("/untreated").and_then(Value::as_array).into_iter().flatten() {
+    for Suspended { untreated, problem } in &more.untreated {
         line(format!(
             "NOT TREATED: {} over {}, for {}: {}",
-            word(one, "/treatment"),
-            word(one, "/family"),
-            span(number(one, "/seconds")),
-            one_line(word(one, "/problem"))
+            untreated.treatment.name(),
+            untreated.family,
+            span(untreated.seconds),
+            one_line(problem)
         ));
     }
     line(format!(
         "{} of at most {}; {} cached of at most {}",
-        counted(answer, "/flows", "connection"),
-        number(answer, "/limits/flows"),
-        bytes(number(answer, "/cached_bytes")),
-        bytes(number(answer, "/limits/cache_bytes"))
+        count(more.flows as usize, "connection"),
+        more.limits.flows,
+        bytes(more.cached_bytes as f64),
+        bytes(more.limits.cache_bytes as f64)
     ));
-    for (way, key, own) in [
-        ("towards the hop", "towards_wireless", "injected_wireless"),
-        ("from the hop", "from_wireless", "injected_wired"),
-    ] {
-        let of = |key: &str| format!("/packets/{key}");
-        let (packets, carried) = (of(key), of(&format!("{key}_bytes")));
-        let rate = rate_since(answer, before, &carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
+    for (way, packets, carried, own) in WAYS {
+        let rate = rate_since(answer, before, |status| carried(&status.packets));
+        let now = rate.map_or(String::new(), |bits| format!(", {} now", answers::rate(bits)));
         line(format!(
-            "{way}: {}, {}{rate}; {} sent by the gateway itself",
-            counted(answer, &packets, "packet"),
-            bytes(number(answer, &carried)),
-            number(answer, &of(own))
+            "{way}: {}, {}{now}; {} sent by the gateway itself",
+            count(packets(&more.packets) as usize, "packet"),
+            bytes(carried(&more.packets) as f64),
+            own(&more.packets)
         ));
     }
-    for (pointer, what) in TROUBLES {
-        if let times @ 1.. = number(answer, pointer) as u64 {
-            line(format!("{times} {what}"));
-        }
-    }
-    for rule in rules(answer) {
+    troubles(more, &TROUBLES).for_each(&mut line);
+    for rule in &more.rules {
+        let figures = rule.figures.clone().unwrap_or_default();
+        let effect = Effect::from(&figures);
         line(format!(
             "{}: {} on {}; {} now, {} since the worker started",
-            word(rule, "/name"),
-            word(rule, "/mode"),
-            word(rule, "/interface"),
-            counted(rule, "/flows_active", "connection"),
-            number(rule, "/flows_seen")
+            rule.name,
+            rule.mode,
+            rule.interface,
+            count(figures.flows_active as usize, "connection"),
+            figures.flows_seen
         ));
         if splits(rule) {
-            if number(rule, "/ab") > 0.0 {
-                line(format!("  {}", gain(rule)));
+            if rule.ab > 0.0 {
+                line(format!("  {}", gain(&compared(rule, &effect))));
             }
             continue;
         }
-        for detail in [losses(rule), round_trips(rule), gain(rule)].into_iter().chain(guarded(rule)) {
+        let losses = losses(&rule.mode, &effect, figures.dup_acks_suppressed);
+        let details = [losses, round_trips(&effect), gain(&compared(rule, &effect))];
+        for detail in details.into_iter().chain(guarded(&figures)) {
             line(format!("  {detail}"));
         }
     }
-    if let Some(relay) = relay(answer) {
-        line(relay);
+    if let Some(split) = &more.split {
+        line(relay(split));
     }
     text
 }
 
 /// Describes the gain of the treatment, one line per rule, beside the promise.
-pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
+pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
     let mut text = String::new();
-    for rule in rules(answer) {
-        let is_compared = !splits(rule) || number(rule, "/ab") > 0.0;
-        if is_compared {
-            let _ = writeln!(text, "{}: {}", word(rule, "/name"), gain(rule));
+    for rule in &answer.rules {
+        let effect = rule.figures.clone().unwrap_or_default();
+        if !splits(rule) || rule.ab > 0.0 {
+            let _ = writeln!(text, "{}: {}", rule.name, gain(&compared(rule, &effect)));
         }
         if let Some(promise) = promise {
-            let _ = writeln!(text, "  {}", Beside::of_rule(rule, promise).words());
+            let _ = writeln!(text, "  {}", Beside::of_rule(&json!(rule), promise).words());
         }
         if !splits(rule) {
-            let _ = writeln!(text, "  {}\n  {}", losses(rule), round_trips(rule));
+            let _ = writeln!(text, "  {}\n  {}", losses(&rule.mode, &effect, 0), round_trips(&effect));
         }
     }
-    if let Some(relay) = relay(answer) {
-        let _ = writeln!(text, "{relay}");
+    if let Some(split) = &answer.split {
+        let _ = writeln!(text, "{}", relay(split));
     }
     text
 }
 
-/// Counters that are zero in a healthy gateway, and their consequences.
-const TROUBLES: [(&str, &str); 9] = [
-    ("/packets/overflows", "queue overflows: packets passed untreated (on a bridge, they were lost)"),
-    ("/packets/injection_failures", "packets generated by the gateway could not be sent"),
-    ("/packets/verdict_failures", "verdicts were rejected by the kernel"),
-    ("/packets/truncated", "truncated packets passed untreated"),
-    ("/packets/strangers", "packets from interfaces that no rule names passed untreated"),
-    ("/damaged", "segments with a wrong checksum passed untreated"),
-    ("/out_of_window", "segments that receivers would reject passed without changing state"),
-    ("/unread", "packets that are not valid TCP segments passed untreated"),
-    ("/unmatched", "segments that match no rule passed untreated"),
+/// Reads a counter of packets.
+type OfPackets = fn(&PacketCounters) -> u64;
+
+/// Directions, with the counters of packets, of their bytes, and of the gateway's own packets.
+const WAYS: [(&str, OfPackets, OfPackets, OfPackets); 2] = [
+    (
+        "towards the hop",
+        |packets| packets.towards_wireless,
+        |packets| packets.towards_wireless_bytes,
+        |packets| packets.injected_wireless,
+    ),
+    (
+        "from the hop",
+        |packets| packets.from_wireless,
+        |packets| packets.from_wireless_bytes,
+        |packets| packets.injected_wired,
+    ),
 ];
 
-fn worker(answer: &Value) -> String {
-    let restarts = match number(answer, "/worker/restarts") as u64 {
-        0 => "never replaced".to_owned(),
-        times => format!("replaced {}", count(times as usize, "time")),
-    };
-    match answer.pointer("/worker/pid").and_then(Value::as_u64) {
-        Some(pid) => format!("worker {pid}, {restarts}"),
-        None => format!("NO WORKER: packets pass untreated ({restarts})"),
-    }
-}
+/// Counters that are zero in a healthy gateway, and their consequences.
+const TROUBLES: [Trouble<GatewayStatus>; 9] = [
+    (|status| status.packets.overflows, "queue overflows: packets passed untreated (on a bridge, they were lost)"),
+    (|status| status.packets.injection_failures, "packets generated by the gateway could not be sent"),
+    (|status| status.packets.verdict_failures, "verdicts were rejected by the kernel"),
+    (|status| status.packets.truncated, "truncated packets passed untreated"),
+    (|status| status.packets.strangers, "packets from interfaces that no rule names passed untreated"),
+    (|status| status.damaged, "segments with a wrong checksum passed untreated"),
+    (|status| status.out_of_window, "segments that receivers would reject passed without changing state"),
+    (|status| status.unread, "packets that are not valid TCP segments passed untreated"),
+    (|status| status.unmatched, "segments that match no rule passed untreated"),
+];
 
-fn rules_in_place(answer: &Value) -> Option<String> {
-    let firewall = answer.get("firewall").filter(|firewall| firewall.is_object())?;
-    let restored = match number(firewall, "/restored") as u64 {
+fn rules_in_place(rules: &RulesState) -> String {
+    let restored = match rules.restored {
         0 => String::new(),
         times => format!(", restored {}", count(times as usize, "time")),
     };
-    Some(match firewall.pointer("/problem").and_then(Value::as_str) {
+    match &rules.problem {
         Some(problem) => format!("netfilter rules NOT IN PLACE{restored}: {}", one_line(problem)),
-        None if firewall.pointer("/in_place") == Some(&Value::Bool(false)) => {
-            format!("netfilter rules NOT IN PLACE{restored}")
-        }
+        None if !rules.in_place => format!("netfilter rules NOT IN PLACE{restored}"),
         None => format!("netfilter rules in place{restored}"),
-    })
-}
-
-fn rules(answer: &Value) -> impl Iterator<Item = &Value> {
-    answer.pointer("/rules").and_then(Value::as_array).into_iter().flatten()
+    }
 }
 
 /// Returns whether a rule splits connections. The relay's own counters cover all such rules together.
-fn splits(rule: &Value) -> bool {
-    word(rule, "/mode") == "split"
+fn splits<T>(rule: &OfRule<T>) -> bool {
+    rule.mode == "split"
+}
+
+fn compared<T>(rule: &OfRule<T>, effect: &Effect) -> Compared {
+    let arms = [effect.treated, effect.untreated];
+    Compared {
+        observes: rule.mode == "observe",
+        ab: rule.ab,
+        flows: arms.map(|arm| arm.flows),
+        goodputs: arms.map(|arm| arm.goodput_bps),
+        gain: effect.gain,
+    }
 }
 
 /// Describes the packets that pass untreated because a TCP option protects them.
-fn guarded(rule: &Value) -> Option<String> {
-    let packets = number(rule, "/packets_guarded");
-    (packets > 0.0).then(|| {
+fn guarded(figures: &RuleSnapshot) -> Option<String> {
+    let packets = figures.packets_guarded;
+    (packets > 0).then(|| {
         format!(
             "{packets} packets passed untreated: protected by a TCP option (TCP-MD5, TCP-AO); {} with such an option now",
-            counted(rule, "/flows_guarded", "connection")
+            count(figures.flows_guarded as usize, "connection")
         )
     })
 }
 
-fn losses(rule: &Value) -> String {
-    let [hop, wired, suppressed] =
-        ["/wireless_losses", "/wired_losses", "/dup_acks_suppressed"].map(|key| number(rule, key));
-    let by = ["/repairs_hole", "/repairs_duplicate", "/repairs_timer"].map(|key| number(rule, key));
-    let repairs = at(rule, "/repairs").unwrap_or(by.iter().sum());
-    let would = if word(rule, "/mode") == "observe" {
-        "that snoop would have retransmitted"
-    } else {
-        "retransmitted by the gateway"
-    };
+fn losses(mode: &str, effect: &Effect, suppressed: u64) -> String {
+    let Effect { wireless_losses: hop, wired_losses: wired, repairs, .. } = effect;
+    let would = if mode == "observe" { "that snoop would have retransmitted" } else { "retransmitted by the gateway" };
     let mut text = format!("{hop} segments lost on the hop, {repairs} {would}; {wired} lost before the hop");
-    if suppressed > 0.0 {
+    if suppressed > 0 {
         let _ = write!(text, "; {suppressed} duplicate acknowledgments suppressed");
     }
     text
 }
 
-fn round_trips(rule: &Value) -> String {
-    let mean = |side: &str| at(rule, &format!("/rtt_{side}/mean_seconds"));
-    let told =
-        |seconds: Option<f64>| seconds.map_or("unknown".to_owned(), |seconds| format!("{} ms", digits(1e3 * seconds)));
+fn round_trips(effect: &Effect) -> String {
+    let told = |trips: RoundTrips| {
+        trips.mean_seconds.map_or("unknown".to_owned(), |seconds| format!("{} ms", digits(1e3 * seconds)))
+    };
     format!(
         "mean round trip: over the hop {} (including queueing), wired side {} (including the sender's pauses)",
-        told(mean("wireless")),
-        told(mean("wired"))
+        told(effect.rtt_wireless),
+        told(effect.rtt_wired)
     )
 }
 
-fn relay(answer: &Value) -> Option<String> {
-    let relay = answer.get("split").filter(|relay| relay.is_object())?;
-    let side = |name: &str| {
-        let rtt = at(relay, &format!("/{name}/mean_rtt_seconds"));
+fn relay(relay: &RelaySnapshot) -> String {
+    let side = |name: &str, side: &RelaySide| {
         format!(
-            "{} {}, {} retransmitted{}",
-            if name == "wired" { "wired side" } else { "over the hop" },
-            bytes(number(relay, &format!("/{name}/bytes"))),
-            counted(relay, &format!("/{name}/retransmissions"), "segment"),
-            rtt.map_or(String::new(), |seconds| format!(", round trip {} ms", digits(1e3 * seconds)))
+            "{name} {}, {} retransmitted{}",
+            bytes(side.bytes as f64),
+            count(side.retransmissions as usize, "segment"),
+            side.mean_rtt_seconds.map_or(String::new(), |seconds| format!(", round trip {} ms", digits(1e3 * seconds)))
         )
     };
     let mut text = format!(
         "split: {} now, {} so far; {}; {}",
-        counted(relay, "/open", "connection"),
-        number(relay, "/total"),
-        side("wireless"),
-        side("wired")
+        count(relay.open as usize, "connection"),
+        relay.total,
+        side("over the hop", &relay.wireless),
+        side("wired side", &relay.wired)
     );
-    for (key, what) in [
-        ("/refused", "could not be opened on the other side"),
-        ("/aborted", "ended by a reset or a timeout"),
-        ("/passed", "passed unsplit (limit reached, or an option that only the server can answer)"),
+    for (times, what) in [
+        (relay.refused, "could not be opened on the other side"),
+        (relay.aborted, "ended by a reset or a timeout"),
+        (relay.passed, "passed unsplit (limit reached, or an option that only the server can answer)"),
     ] {
-        if let times @ 1.. = number(relay, key) as u64 {
+        if times > 0 {
             let _ = write!(text, "; {times} {what}");
         }
     }
-    Some(text)
+    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,20 @@
-use serde_json::json;
+use serde_json::Value;
 
 use super::*;
+
+fn gain(rule: &Value) -> String {
+    let rule: OfRule<Effect> = answers::read(rule).unwrap();
+    answers::gain(&compared(&rule, &rule.figures.clone().unwrap()))
+}
+
+fn status(answer: &Value, before: Option<&Value>) -> String {
+    let [answer, before] = [Some(answer), before].map(|value| value.map(|value| answers::read(value).unwrap()));
+    super::status(&answer.unwrap(), before.as_ref())
+}
+
+fn report(answer: &Value, promise: Option<&Promise>) -> String {
+    super::report(&answers::read(answer).unwrap(), promise)
+}
 
 fn arms(mode: &str, ab: f64, treated: (u64, Option<f64>), untreated: (u64, Option<f64>), gain: Value) -> Value {
     json!({

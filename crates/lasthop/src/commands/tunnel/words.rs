@@ -1,159 +1,141 @@
 //! Answers of a tunnel, in sentences with units for people; programs read the JSON.
 
+use lasthop_daemon::ab::{Difference, Gain};
 use lasthop_study::promise::{Beside, Promise};
-use serde_json::Value;
+use lasthop_tunneld::daemon::control::{PeerReport, Report, Status, TunnelStatus};
+use lasthop_tunneld::daemon::snapshot::{ArmSnapshot, ComparisonSnapshot, Count, PeerSnapshot, Snapshot};
+use serde_json::json;
 
-use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
+use crate::commands::answers::{self, Compared, Trouble, bytes, digits, gain, rate, rate_since, span, troubles};
 use crate::output::count;
 
 /// Counters that are shown if they are not zero.
-const TROUBLES: [(&str, &str); 7] = [
-    ("/strangers", "handshakes from unknown peers"),
-    ("/overload", "handshakes refused under load"),
-    ("/replayed", "replayed datagrams"),
-    ("/unauthentic", "datagrams that failed authentication or belong to no session"),
-    ("/unroutable", "packets to addresses that no peer has"),
-    ("/looped", "own datagrams routed into the tunnel: `allowed` of a peer contains their destination"),
-    ("/unsent", "packets and datagrams that the kernel did not accept"),
+const TROUBLES: [Trouble<Snapshot>; 7] = [
+    (|all| all.strangers, "handshakes from unknown peers"),
+    (|all| all.overload, "handshakes refused under load"),
+    (|all| all.replayed, "replayed datagrams"),
+    (|all| all.unauthentic, "datagrams that failed authentication or belong to no session"),
+    (|all| all.unroutable, "packets to addresses that no peer has"),
+    (|all| all.looped, "own datagrams routed into the tunnel: `allowed` of a peer contains their destination"),
+    (|all| all.unsent, "packets and datagrams that the kernel did not accept"),
 ];
 
 /// Counters of a peer that are shown if they are not zero.
-const TROUBLES_OF_PEER: [(&str, &str); 2] = [
-    ("/refused", "packets from it rejected: source not in its `allowed`, or implausible"),
-    ("/oversize", "packets to it exceeded the path MTU"),
+const TROUBLES_OF_PEER: [Trouble<PeerSnapshot>; 2] = [
+    (|peer| peer.refused, "packets from it rejected: source not in its `allowed`, or implausible"),
+    (|peer| peer.oversize, "packets to it exceeded the path MTU"),
 ];
 
 /// Describes state and counters. `before` is an earlier answer, for the rates since then.
-pub fn status(answer: &Value, before: Option<&Value>) -> String {
+pub fn status(answer: &Status, before: Option<&Status>) -> String {
+    let Status { version, uptime_seconds, worker, more, .. } = answer;
+    let without = if is_bridge(more) { "frames pass unrepaired" } else { "no packets pass" };
+    let place = if is_bridge(more) { &more.interface } else { &more.listen };
     let mut lines = vec![
-        format!(
-            "lasthop {}, up for {}; {}",
-            word(answer, "/version"),
-            span(number(answer, "/uptime_seconds")),
-            worker(answer)
-        ),
+        format!("lasthop {version}, up for {}; {}", span(*uptime_seconds), answers::worker(*worker, without)),
         format!(
             "{} on {}; {}",
-            word(answer, "/device"),
-            word(answer, if is_bridge(answer) { "/interface" } else { "/listen" }),
-            counted(answer, "/handshakes", "handshake")
+            more.device,
+            place.as_deref().unwrap_or("?"),
+            count(more.snapshot.handshakes as usize, "handshake")
         ),
     ];
-    for (pointer, what) in TROUBLES {
-        if let times @ 1.. = number(answer, pointer) as u64 {
-            lines.push(format!("{times} {what}"));
-        }
-    }
-    let peers = answer.pointer("/peers").and_then(Value::as_array);
-    for (index, peer) in peers.into_iter().flatten().enumerate() {
+    lines.extend(troubles(&more.snapshot, &TROUBLES));
+    for (index, peer) in more.snapshot.peers.iter().enumerate() {
         lines.push(state(peer));
-        if number(peer, "/frames/packets") + number(peer, "/received/packets") > 0.0 {
+        if peer.frames.packets + peer.received.packets > 0 {
             lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
         }
-        for (pointer, what) in TROUBLES_OF_PEER {
-            if let times @ 1.. = number(peer, pointer) as u64 {
-                lines.push(format!("  {times} {what}"));
-            }
-        }
+        lines.extend(troubles(peer, &TROUBLES_OF_PEER).map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
 }
 
-fn is_bridge(answer: &Value) -> bool {
-    word(answer, "/mode") == "bridge"
+fn is_bridge(status: &TunnelStatus) -> bool {
+    status.mode == "bridge"
 }
 
-fn worker(answer: &Value) -> String {
-    let restarts = match number(answer, "/worker/restarts") as u64 {
-        0 => "never replaced".to_owned(),
-        times => format!("replaced {}", count(times as usize, "time")),
+fn state(peer: &PeerSnapshot) -> String {
+    let PeerSnapshot { name, mtu, .. } = peer;
+    let Some(seconds) = peer.up_seconds else { return format!("{name}: no session") };
+    let trip = peer.rtt_seconds.map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
+    let address = peer.address.as_deref().unwrap_or("?");
+    let sends = rate(peer.rate as f64);
+    let goes = if peer.unanswered {
+        format!("nothing received for {}", span(peer.heard_seconds.unwrap_or_default()))
+    } else if peer.state == "idle" {
+        let heard = peer.heard_seconds.map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
+        format!("idle, last received {heard}, reachability unknown")
+    } else {
+        format!("{:.1} % lost, {}", peer.loss * 100.0, peer.state)
     };
-    match answer.pointer("/worker/pid").and_then(Value::as_u64) {
-        Some(pid) => format!("worker {pid}, {restarts}"),
-        None if is_bridge(answer) => format!("NO WORKER: frames pass unrepaired ({restarts})"),
-        None => format!("NO WORKER: no packets pass ({restarts})"),
-    }
+    let found = if peer.finds_rate { " found" } else { "" };
+    format!("{name}: at {address} for {}{trip}, {sends}{found}, {goes}, MTU {mtu}", span(seconds))
 }
 
-fn state(peer: &Value) -> String {
-    let name = word(peer, "/name");
-    match at(peer, "/up_seconds") {
-        None => format!("{name}: no session"),
-        Some(seconds) => {
-            let trip = at(peer, "/rtt_seconds").map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
-            let (address, mtu) = (word(peer, "/address"), number(peer, "/mtu"));
-            let sends = rate(number(peer, "/rate"));
-            let goes = if peer.pointer("/unanswered").and_then(Value::as_bool) == Some(true) {
-                format!("nothing received for {}", span(number(peer, "/heard_seconds")))
-            } else if word(peer, "/state") == "idle" {
-                let heard =
-                    at(peer, "/heard_seconds").map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
-                format!("idle, last received {heard}, reachability unknown")
-            } else {
-                format!("{:.1} % lost, {}", number(peer, "/loss") * 100.0, word(peer, "/state"))
-            };
-            let found = if peer.pointer("/finds_rate").and_then(Value::as_bool) == Some(true) { " found" } else { "" };
-            format!("{name}: at {address} for {}{trip}, {sends}{found}, {goes}, MTU {mtu}", span(seconds))
-        }
-    }
-}
-
-fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -> Vec<String> {
-    let way = |key: &str| {
-        let carried = format!("/peers/{index}/{key}/bytes");
-        let now = rate_since(answer, before, &carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
-        let packets = counted(peer, &format!("/{key}/packets"), "packet");
-        format!("{packets}, {}{now}", bytes(number(peer, &format!("/{key}/bytes"))))
+fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSnapshot) -> Vec<String> {
+    let way = |read: fn(&PeerSnapshot) -> Count| {
+        let carried = |status: &TunnelStatus| status.snapshot.peers.get(index).map_or(0, |peer| read(peer).bytes);
+        let now = rate_since(answer, before, carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
+        let Count { packets, bytes: carried } = read(peer);
+        format!("{}, {}{now}", count(packets as usize, "packet"), bytes(carried as f64))
     };
-    let number = |key: &str| number(peer, key) as u64;
-    let share = 100.0 * number("/repair/bytes") as f64 / (number("/frames/bytes") as f64).max(1.0);
+    let share = 100.0 * peer.repair.bytes as f64 / (peer.frames.bytes as f64).max(1.0);
     let mut lines = vec![
         format!(
             "to it: {}; {} dropped by the queue, {} avoided by a smaller window, {} queued",
-            way("sent"),
-            number("/dropped"),
-            number("/windows_cut"),
-            number("/waiting")
+            way(|peer| peer.sent),
+            peer.dropped,
+            peer.windows_cut,
+            peer.waiting
         ),
         format!(
             "from it: {}; {} recovered by coding, {} out of order",
-            way("received"),
-            number("/restored"),
-            number("/released")
+            way(|peer| peer.received),
+            peer.restored,
+            peer.released
         ),
         format!(
             "repair: {} retransmitted, {} sent ahead of losses, {} abandoned; {share:.1} % of all bytes sent",
-            number("/resent"),
-            number("/redundant"),
-            number("/given_up")
+            peer.resent, peer.redundant, peer.given_up
         ),
     ];
-    if is_bridge(answer) {
-        let (plain, silences) = (number("/plain"), count(number("/silences") as usize, "time"));
+    if is_bridge(&answer.more) {
+        let (plain, silences) = (peer.plain, count(peer.silences as usize, "time"));
         lines.push(format!("unrepaired: {plain} frames forwarded as they are; the peer was silent {silences}"));
     }
     lines
 }
 
 /// Describes the gain of repair, one paragraph per peer, beside the promise.
-pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
+pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
     let mut lines = Vec::new();
-    for peer in answer.pointer("/peers").and_then(Value::as_array).into_iter().flatten() {
-        let name = word(peer, "/name");
-        if number(peer, "/ab") == 0.0 {
+    for peer in &answer.peers {
+        let PeerReport { name, ab, comparison } = peer;
+        if *ab == 0.0 {
             lines.push(format!("{name}: no unrepaired flows to compare with (`ab` is 0)"));
             continue;
         }
-        lines.push(format!("{name}: {}", gain(peer)));
-        lines.extend(promise.map(|promise| format!("  {}", Beside::of_peer(peer, promise).words())));
-        lines.extend([delay(peer), loss(peer)].into_iter().flatten().map(|line| format!("  {line}")));
+        let comparison = comparison.unwrap_or_default();
+        let arms = [comparison.treated, comparison.untreated];
+        let compared = Compared {
+            observes: false,
+            ab: *ab,
+            flows: arms.map(|arm| arm.flows),
+            goodputs: arms.map(|arm| arm.goodput_bps),
+            gain: comparison.gain,
+        };
+        lines.push(format!("{name}: {}", gain(&compared)));
+        lines.extend(promise.map(|promise| format!("  {}", Beside::of_peer(&json!(peer), promise).words())));
+        let details = [delay(&comparison), loss(&comparison)];
+        lines.extend(details.into_iter().flatten().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
 }
 
-fn delay(peer: &Value) -> Option<String> {
-    let [treated, untreated] = [at(peer, "/treated/rtt_seconds")?, at(peer, "/untreated/rtt_seconds")?];
-    let [ratio, low, high] = [at(peer, "/delay/ratio")?, at(peer, "/delay/low")?, at(peer, "/delay/high")?];
+fn delay(ComparisonSnapshot { treated, untreated, delay, .. }: &ComparisonSnapshot) -> Option<String> {
+    let [treated, untreated] = [treated.rtt_seconds?, untreated.rtt_seconds?];
+    let Gain { ratio, low, high } = (*delay)?;
     let doubt = if low < 1.0 && high > 1.0 { "; may be chance" } else { "" };
     Some(format!(
         "round trip: {} ms treated, {} untreated: {} times as long ({}-{}, 95 %{doubt})",
@@ -165,26 +147,34 @@ fn delay(peer: &Value) -> Option<String> {
     ))
 }
 
-fn loss(peer: &Value) -> Option<String> {
-    let share =
-        |arm: &str| 100.0 * number(peer, &format!("/{arm}/lost")) / number(peer, &format!("/{arm}/packets")).max(1.0);
-    let [fewer, low, high] = ["difference", "low", "high"].map(|part| at(peer, &format!("/loss/{part}")));
-    let (fewer, low, high) = (100.0 * fewer?, 100.0 * low?, 100.0 * high?);
+fn loss(ComparisonSnapshot { treated, untreated, loss, .. }: &ComparisonSnapshot) -> Option<String> {
+    let share = |arm: &ArmSnapshot| 100.0 * arm.lost as f64 / (arm.packets as f64).max(1.0);
+    let Difference { difference, low, high } = (*loss)?;
+    let [fewer, low, high] = [difference, low, high].map(|share| 100.0 * share);
     let doubt = if low < 0.0 && high > 0.0 { "; may be chance" } else { "" };
     Some(format!(
         "packets lost: {:.2} % treated (of {}), {:.2} % untreated (of {}): {fewer:.2} points fewer ({low:.2} to {high:.2}, 95 %{doubt})",
-        share("treated"),
-        number(peer, "/treated/packets"),
-        share("untreated"),
-        number(peer, "/untreated/packets")
+        share(treated),
+        treated.packets,
+        share(untreated),
+        untreated.packets
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::Value;
 
     use super::*;
+
+    fn status(answer: &Value, before: Option<&Value>) -> String {
+        let [answer, before] = [Some(answer), before].map(|value| value.map(|value| answers::read(value).unwrap()));
+        super::status(&answer.unwrap(), before.as_ref())
+    }
+
+    fn report(answer: &Value, promise: Option<&Promise>) -> String {
+        super::report(&answers::read(answer).unwrap(), promise)
+    }
 
     #[test]
     fn a_comparison_is_told_in_sentences() {
