@@ -112,7 +112,7 @@ impl Control {
             self.pacer.change(self.given / 100 * gain + self.given % 100 * gain / 100);
             return 0;
         };
-        let owed = finder.on_round(&round, signs, self.congestion.rounds());
+        let owed = finder.on_round(&round, signs, self.congestion.rounds(), heard.frame);
         self.pacer.change(finder.pace());
         owed
     }

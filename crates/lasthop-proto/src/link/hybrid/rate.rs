@@ -17,10 +17,12 @@ const FIRST: u64 = 500_000;
 /// Number of rounds over which the maximum rate is taken, and between trials.
 const ROUNDS: usize = 8;
 
-/// Gains in percent: at startup; increase by a trial, and its maximum; minimum and maximum decrease by a queue.
+/// Gains in percent: at startup; increase by a trial, and its maximum where a round has few frames; minimum and maximum
+/// decrease by a queue. A trial adds at least this number of frames to a round.
 const BEGINNING: u64 = 200;
 const TRY: u64 = 10;
-const LARGEST_TRY: u64 = 80;
+const LARGEST_TRY: u64 = 25;
+const VISIBLE: u64 = 2;
 const DRAIN: u64 = 15;
 const LARGEST_DRAIN: u64 = 50;
 
@@ -31,7 +33,8 @@ const FLAT: u32 = 3;
 /// without a packet.
 const LEFT_ALONE: Duration = Duration::from_millis(2);
 
-/// Number of rounds for which a queue must persist at a reduced rate to be attributed to others (Copa's rule).
+/// Number of rounds for which a queue must persist at a reduced rate, without becoming shorter, to be attributed to
+/// others (Copa's rule).
 const STUBBORN: u32 = 5;
 
 /// Interval between checks that others are still present, and number of rounds of a check.
@@ -40,6 +43,9 @@ const LOOKING: u32 = 3;
 
 /// Number of consecutive rounds without a queue that show their absence.
 const ABSENT: u32 = 4;
+
+/// Maximum number of rounds until the next trial after one for which the sources lacked packets.
+const SOON: u32 = 2;
 
 /// Number of rounds without a trial after losses that rose with the rate.
 const CAUTION: u32 = 64;
@@ -78,6 +84,19 @@ impl Share {
     }
 }
 
+/// Queue of the hop in a round.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    signs: Signs,
+    /// Number of consecutive rounds with signs of congestion, this one included.
+    full: u32,
+    /// Indicates whether it is shorter than before.
+    drains: bool,
+    /// Transmission time of a full-size frame, which the shortest round trip does not include: it is that of a frame
+    /// without a packet.
+    frame: Duration,
+}
+
 /// State of the rate estimate.
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
@@ -90,11 +109,17 @@ pub(super) struct Finder {
     /// Rate at the start of the last trial, and its increase.
     base: u64,
     raise: u64,
+    /// Indicates that the last trial was a success.
+    is_second: bool,
     /// Number of rounds until the next trial.
     pause: u32,
     /// Losses during trials, and otherwise.
     tries: Share,
     others: Share,
+    /// Number of rounds of the present congestion in which the queue did not become shorter by an eighth, and its
+    /// standing delay in the last round.
+    stubborn: u32,
+    standing: Duration,
 }
 
 impl Finder {
@@ -106,9 +131,12 @@ impl Finder {
             before: BEGINNING,
             base: FIRST,
             raise: TRY,
+            is_second: false,
             pause: 0,
             tries: Share::default(),
             others: Share::default(),
+            stubborn: 0,
+            standing: Duration::ZERO,
         }
     }
 
@@ -160,10 +188,12 @@ impl Finder {
     }
 
     /// Evaluates a completed round. `full` is the number of consecutive rounds with signs of congestion, this one
-    /// included. Returns the number of packets to be signalled to the sources as lost to congestion.
-    pub fn on_round(&mut self, round: &Round, signs: Signs, full: u32) -> u32 {
+    /// included; `frame` is the transmission time of a full-size frame. Returns the number of packets to be signalled
+    /// to the sources as lost to congestion.
+    pub fn on_round(&mut self, round: &Round, signs: Signs, full: u32, frame: Duration) -> u32 {
         let (measured, sent) = (self.before, self.gain);
         self.before = sent;
+        let drains = self.watch_queue(round, signs);
         match round.rate {
             Some(rate) if round.supply == Supply::Ample => {
                 self.rates.push_back(rate.clamp(LEAST, MOST));
@@ -181,11 +211,24 @@ impl Finder {
                 0
             }
             Mode::Alone => {
-                self.alone(round, signs, full, [measured, sent]);
+                let queue = Queue { signs, full, drains, frame };
+                self.alone(round, &queue, [measured, sent]);
                 0
             }
             Mode::Sharing { .. } => self.share(round, signs),
         }
+    }
+
+    /// Counts the rounds in which a queue does not drain. Returns whether it drains.
+    fn watch_queue(&mut self, round: &Round, signs: Signs) -> bool {
+        let before = core::mem::replace(&mut self.standing, round.standing);
+        if signs == Signs::Free {
+            self.stubborn = 0;
+            return false;
+        }
+        let drains = self.stubborn > 0 && round.standing < before - before / 8;
+        self.stubborn += u32::from(!drains);
+        drains
     }
 
     fn begin(&mut self, round: &Round, signs: Signs, best: u64, flat: u32) {
@@ -208,35 +251,38 @@ impl Finder {
     /// Enters the mode in which this end is alone; earlier transmissions do not count as a trial.
     fn settle(&mut self, gain: u64) {
         (self.mode, self.gain, self.before) = (Mode::Alone, gain, 100);
-        (self.raise, self.pause) = (TRY, ROUNDS as u32);
+        (self.raise, self.is_second, self.pause) = (TRY, false, ROUNDS as u32);
     }
 
-    fn alone(&mut self, round: &Round, signs: Signs, full: u32, [measured, sent]: [u64; 2]) {
+    fn alone(&mut self, round: &Round, queue: &Queue, [measured, sent]: [u64; 2]) {
         let share = if measured > 100 { &mut self.tries } else { &mut self.others };
         share.add(round);
         self.pause = self.pause.saturating_sub(1);
-        if signs == Signs::Full {
-            if full <= 2
+        if queue.signs == Signs::Full {
+            if queue.full <= 2
                 && round.supply == Supply::Ample
                 && let Some(rate) = round.rate
             {
-                // While the queue grows, arrivals show the hop's capacity; transmissions at a lower rate limit them.
-                self.set((rate * 100 / measured.min(100)).min(self.rate()));
+                // While a queue stands, arrivals show the hop's capacity; otherwise transmissions at a lower rate limit
+                // them.
+                let stands = round.standing > queue.frame * 3;
+                let limit = if stands { 100 } else { measured.min(100) };
+                self.set((rate * 100 / limit).min(self.rate()));
             }
-            if full > STUBBORN {
+            if self.stubborn > STUBBORN {
                 self.mode = Mode::Sharing { since: round.ended, left: 0, free: 0 };
                 self.gain = 100 + TRY;
                 return;
             }
-            // A queue that three rounds do not drain is not this end's alone.
-            let gain = if full <= 3 { drain(round) } else { 100 - DRAIN };
-            (self.gain, self.raise, self.pause) = (gain, TRY, ROUNDS as u32);
+            // A queue that three rounds do not shorten is not this end's alone.
+            let gain = if queue.full <= 3 || queue.drains { drain(round) } else { 100 - DRAIN };
+            (self.gain, self.raise, self.is_second, self.pause) = (gain, TRY, false, ROUNDS as u32);
             return;
         }
         if self.rises() {
             (self.tries, self.others) = (Share::default(), Share::default());
             self.set(self.base.min(self.rate()) * (100 - DRAIN) / 100);
-            (self.gain, self.raise, self.pause) = (100, TRY, CAUTION);
+            (self.gain, self.raise, self.is_second, self.pause) = (100, TRY, false, CAUTION);
             return;
         }
         if sent > 100 {
@@ -246,16 +292,25 @@ impl Finder {
         }
         let enough = self.base.saturating_add(self.base / 200 * self.raise);
         let more = measured > 100 && round.supply == Supply::Ample && round.rate.is_some_and(|rate| rate >= enough);
+        if more && self.is_second {
+            // The hop has become clearly faster: its rate is searched for as at the start.
+            (self.mode, self.gain) = (Mode::Beginning(0, 0), BEGINNING);
+            return;
+        }
         if more {
-            self.raise = (2 * self.raise).min(LARGEST_TRY);
+            (self.raise, self.is_second) = (2 * TRY, true);
+        } else if measured > 100 && round.supply == Supply::Limited {
+            // The sources lacked packets for so large a trial: it says nothing, and a smaller one follows soon.
+            (self.raise, self.pause) = ((self.raise / 2).max(TRY), self.pause.min(SOON));
         } else if measured > 100 {
-            self.raise = TRY;
+            (self.raise, self.is_second) = (TRY, false);
         }
         if round.demand == Supply::Ample && (more || self.pause == 0) {
             (self.base, self.pause) = (self.rate(), ROUNDS as u32);
+            self.raise = self.raise.max((100 * VISIBLE / round.resolved.max(1)).min(LARGEST_TRY));
             self.gain = 100 + self.raise;
         } else {
-            self.gain = ease(round);
+            self.gain = ease(round, queue.frame);
         }
     }
 
@@ -288,16 +343,16 @@ impl Finder {
 /// is not this end's alone.
 pub(super) fn gain_at_given(round: &Round, signs: Signs, full: u32, frame: Duration) -> u64 {
     match signs {
-        Signs::Free if round.standing > LEFT_ALONE.max(frame * 2) => ease(round),
+        Signs::Free if round.standing > LEFT_ALONE.max(frame * 2) => ease(round, Duration::ZERO),
         Signs::Full if full <= 3 => 100 - TRY,
         Signs::Free | Signs::Full => 100,
     }
 }
 
-/// Returns the gain that drains the queue in about four rounds.
-fn ease(round: &Round) -> u64 {
+/// Returns the gain that drains the queue beyond `left` in about four rounds.
+fn ease(round: &Round, left: Duration) -> u64 {
     let trip = round.trip.as_nanos().max(1);
-    100 - (round.standing.as_nanos() * 25 / trip).min(TRY)
+    100 - (round.standing.saturating_sub(left).as_nanos() * 25 / trip).min(TRY)
 }
 
 /// Returns the gain that drains the queue.
@@ -308,6 +363,8 @@ fn drain(round: &Round) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
+
     use super::*;
 
     const MBPS: u64 = 1_000_000;
@@ -345,7 +402,7 @@ mod tests {
         fn take(&mut self, round: &Round) -> u64 {
             let signs = super::super::congestion::signs(round, Duration::from_millis(5));
             self.full = if signs == Signs::Full { self.full + 1 } else { 0 };
-            self.finder.on_round(round, signs, self.full);
+            self.finder.on_round(round, signs, self.full, Duration::ZERO);
             self.finder.pace()
         }
 
@@ -384,15 +441,81 @@ mod tests {
         assert_eq!(gain_at_given(&hop.round(MBPS, 200), Signs::Free, 0, frame * 10), 90);
     }
 
-    /// A successful trial is followed by one twice as large.
+    /// A successful trial is followed by one twice as large. If that succeeds as well, the rate doubles as at the start.
     #[test]
     fn a_hop_that_became_faster_by_hand() {
         let mut hop = Hop::new();
         hop.hear(4 * MBPS, 10);
         (0..7).for_each(|_| assert_eq!(hop.hear(4 * MBPS, 0), 4 * MBPS));
         let paces = [4_000, 4_000, 4_400, 3_600, 5_280, 4_224].map(|kbps| hop.hear(kbps * 1_000, 0) / 1_000);
-        // 110 and 90 % of 4 Mbps, 120 and 80 % of 4.4, 140 and 60 % of 5.28.
-        assert_eq!(paces, [4_400, 3_600, 5_280, 3_520, 7_392, 3_168]);
+        // 110 and 90 % of 4 Mbps, 120 and 80 % of 4.4, 200 % of 5.28.
+        assert_eq!(paces, [4_400, 3_600, 5_280, 3_520, 10_560, 10_560]);
+        assert_eq!(hop.hear(10_560_000, 0), 21_120_000);
+    }
+
+    /// A round of eight frames shows an increase by two of them, a fourth, but not one by a tenth.
+    #[test]
+    fn a_trial_is_visible_in_few_frames() {
+        let mut hop = Hop::new();
+        let mut hear = |rate: u64| {
+            let round = Round { resolved: 8, ..hop.round(rate, 0) };
+            hop.take(&round)
+        };
+        for _ in 0..30 {
+            hear(MBPS);
+        }
+        let paces: BTreeSet<u64> = (0..20).map(|_| hear(MBPS)).collect();
+        assert_eq!(paces, BTreeSet::from([750_000, MBPS, 1_250_000]));
+    }
+
+    /// A trial for which the sources lacked packets says nothing: another one follows in two rounds.
+    #[test]
+    fn a_trial_without_packets_is_repeated_soon() {
+        let mut hop = Hop::new();
+        hop.hear(4 * MBPS, 10);
+        while hop.hear(4 * MBPS, 0) <= 4 * MBPS {}
+        // The round of the trial, and the next one, which measures it.
+        hop.hear(4 * MBPS, 0);
+        let round = Round { supply: Supply::Limited, ..hop.round(4 * MBPS, 0) };
+        let rest = [hop.take(&round), hop.hear(4 * MBPS, 0), hop.hear(4 * MBPS, 0)];
+        assert_eq!(rest, [4 * MBPS, 4 * MBPS, 4_400_000]);
+    }
+
+    /// The hop falls from 8 to 1 Mbps: its queue grows for two rounds, and is drained at half of the rate for as long
+    /// as it becomes shorter. It is this end's own, however many rounds that takes.
+    #[test]
+    fn a_queue_that_drains_is_this_ends_own() {
+        let mut hop = Hop::new();
+        hop.hear(8 * MBPS, 10);
+        for _ in 0..4 {
+            hop.hear(8 * MBPS, 0);
+        }
+        hop.hear(MBPS, 200);
+        hop.hear(MBPS, 400);
+        for standing in [340, 290, 240, 200, 160, 130, 100, 60, 30, 20] {
+            assert!(hop.hear(MBPS, standing) < 900_000 && !hop.finder.is_sharing(), "{standing}");
+        }
+        assert_eq!(hop.hear(MBPS, 0), MBPS);
+    }
+
+    /// The shortest round trip is that of a frame without a packet: a frame of 17 ms at 0.7 Mbps is no queue. More is.
+    #[test]
+    fn a_frame_on_the_air_is_no_queue() {
+        let hop = || {
+            let mut hop = Hop::new();
+            hop.hear(700_000, 10);
+            hop.hear(700_000, 0);
+            hop
+        };
+        let pace = |standing: u64| {
+            let mut hop = hop();
+            let round = hop.round(700_000, standing);
+            hop.finder.on_round(&round, Signs::Free, 0, Duration::from_millis(17));
+            hop.finder.pace()
+        };
+        assert_eq!([0, 17].map(pace), [700_000; 2]);
+        // 17 of 94 ms take 4 % in about four rounds.
+        assert_eq!(pace(34), 672_000);
     }
 
     /// Lack of packets does not decrease the rate, and no trial is made.
@@ -420,7 +543,7 @@ mod tests {
         assert!(hop.finder.is_sharing());
         let lossy = Round { lost: 2, excess: 2, ..hop.round(4 * MBPS, 60) };
         hop.full += 1;
-        assert_eq!(hop.finder.on_round(&lossy, Signs::Full, hop.full), 2);
+        assert_eq!(hop.finder.on_round(&lossy, Signs::Full, hop.full, Duration::ZERO), 2);
         assert_eq!((hop.finder.rate(), hop.finder.pace()), (3_400_000, 3_740_000));
         for _ in 0..3 {
             hop.hear(4 * MBPS, 0);
