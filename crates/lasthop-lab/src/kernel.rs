@@ -30,7 +30,7 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
 /// scenario's.
 pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
     if lab.congestion.is_some() {
-        return beyond_kernels(&TcpConfig { congestion: ControlRule::RENO, ..config.clone() });
+        return beyond_kernels(&config.clone().with(|c| c.congestion = ControlRule::RENO));
     }
     beyond_kernels(config)
 }

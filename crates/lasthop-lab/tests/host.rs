@@ -37,18 +37,17 @@ fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
         DelayedAck::EverySecond { .. } => DelayedAck::EverySecond { timeout: Duration::from_millis(20) },
         other => other,
     };
-    TcpConfig {
-        clock,
-        delayed_ack,
-        rto_initial: base.rto_initial / 10,
-        rto_min: base.rto_min / 10,
-        rto_max: Duration::from_secs(1),
-        max_retries: 30,
-        recovery,
-        sack_algorithm,
-        smart_acks: if recovery == Recovery::Smart { Switch::On } else { Switch::Off },
-        ..base
-    }
+    base.with(|c| {
+        c.clock = clock;
+        c.delayed_ack = delayed_ack;
+        c.rto_initial = c.rto_initial / 10;
+        c.rto_min = c.rto_min / 10;
+        c.rto_max = Duration::from_secs(1);
+        c.max_retries = 30;
+        c.recovery = recovery;
+        c.sack_algorithm = sack_algorithm;
+        c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+    })
 }
 
 /// Runs every preset with every scheme to a kernel, and from it, at one loss rate in both directions: all at the same
@@ -144,7 +143,10 @@ fn throughput_with_a_kernel() {
     }
     let bytes = 2_000_000_000;
     let host = open(&lossy(0.0), 1);
-    let config = TcpConfig { send_buffer: 4 << 20, receive_buffer: 4 << 20, ..rfc() };
+    let config = rfc().with(|c| {
+        c.send_buffer = 4 << 20;
+        c.receive_buffer = 4 << 20;
+    });
     for port in [5000, 5001, 5002] {
         let listener = TcpListener::bind((KERNEL, port)).expect("port");
         let kernel = thread::spawn(move || receive(&listener));

@@ -24,21 +24,21 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 fn configs() -> impl Iterator<Item = TcpConfig> {
     let all = Preset::ALL.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));
-    let all = all.map(|(preset, (recovery, sack_algorithm))| TcpConfig {
-        recovery,
-        sack_algorithm,
-        smart_acks: if recovery == Recovery::Smart { Switch::On } else { Switch::Off },
-        ..TcpConfig::preset(preset)
+    let all = all.map(|(preset, (recovery, sack_algorithm))| {
+        TcpConfig::preset(preset).with(|c| {
+            c.recovery = recovery;
+            c.sack_algorithm = sack_algorithm;
+            c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+        })
     });
-    let linux = TcpConfig {
-        delayed_ack: DelayedAck::Linux,
-        sack_compression: SackCompression::Linux,
-        receive_autotune: ReceiveAutotune::Linux,
-        send_autotune: SendAutotune::Linux,
-        dsack: Switch::On,
-        ecn: EcnMode::On,
-        ..TcpConfig::preset(Preset::Rfc)
-    };
+    let linux = TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.delayed_ack = DelayedAck::Linux;
+        c.sack_compression = SackCompression::Linux;
+        c.receive_autotune = ReceiveAutotune::Linux;
+        c.send_autotune = SendAutotune::Linux;
+        c.dsack = Switch::On;
+        c.ecn = EcnMode::On;
+    });
     all.chain([linux])
 }
 
@@ -294,7 +294,7 @@ fn fragments_do_not_pile_up() {
         }
         assert!(memory(&pair.ends[1]) < 100_000, "{}", memory(&pair.ends[1]));
 
-        let mut pair = open(TcpConfig { initial_window: 40, growth: config.growth, ..config });
+        let mut pair = open(config.with(|c| c.initial_window = 40));
         pair.client().write(1 << 20);
         pair.flush();
         for number in 0..30_000u32 {

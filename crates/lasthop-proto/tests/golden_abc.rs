@@ -8,13 +8,12 @@ use util::golden::*;
 use util::*;
 
 fn slow_start(growth: Growth, window: u32) -> TcpConfig {
-    TcpConfig {
-        initial_window: window,
-        initial_ssthresh: Some(60_000),
-        delayed_ack: DelayedAck::EverySecond { timeout: millis(200) },
-        growth,
-        ..lab(Recovery::NewReno)
-    }
+    lab(Recovery::NewReno).with(|c| {
+        c.initial_window = window;
+        c.initial_ssthresh = Some(60_000);
+        c.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
+        c.growth = growth;
+    })
 }
 
 /// Acknowledgments of 2 and 4 arrive at 100. §2.2 with L = 2: each opens the window by the two segments that it covers,

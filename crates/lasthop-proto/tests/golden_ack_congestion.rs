@@ -10,12 +10,11 @@ use util::golden::*;
 use util::*;
 
 fn config(ack_congestion: AckCongestion, ecn: EcnMode) -> TcpConfig {
-    TcpConfig {
-        delayed_ack: DelayedAck::EverySecond { timeout: millis(200) },
-        ack_congestion,
-        ecn,
-        ..lab(Recovery::NewReno)
-    }
+    lab(Recovery::NewReno).with(|c| {
+        c.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
+        c.ack_congestion = ack_congestion;
+        c.ecn = ecn;
+    })
 }
 
 /// The ratios that data carried: first segment, last segment, ratio.

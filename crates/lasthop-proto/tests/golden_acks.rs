@@ -7,7 +7,7 @@ use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
 use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};
 
 fn flight(delayed_ack: DelayedAck, segments: u32) -> Pair {
-    Pair::of(TcpConfig { delayed_ack, ..lab_with_window(Recovery::NewReno, segments) })
+    Pair::of(lab_with_window(Recovery::NewReno, segments).with(|c| c.delayed_ack = delayed_ack))
 }
 
 fn every_second() -> DelayedAck {
@@ -61,7 +61,10 @@ fn bsd_every_second_segment_or_the_next_tick() {
     let bsd = DelayedAck::WindowUpdate;
     let config = |segments| {
         let lab = lab_with_window(Recovery::NewReno, segments);
-        TcpConfig { delayed_ack: bsd, clock: TcpConfig::preset(Preset::BsdLite).clock, ..lab }
+        lab.with(|c| {
+            c.delayed_ack = bsd;
+            c.clock = TcpConfig::preset(Preset::BsdLite).clock;
+        })
     };
     answers(Pair::of(config(1)), 1).expect_acks("250: 1");
     answers(Pair::of(config(5)), 5).expect_acks("50: 2 4\n250: 5");
@@ -71,7 +74,7 @@ fn bsd_every_second_segment_or_the_next_tick() {
     pair.reading = [true, false];
     answers(pair, 5).expect_acks("250: 5");
     // In a buffer of less than four segments, half of it is enough.
-    let mut pair = Pair::between(config(3), TcpConfig { receive_buffer: 1900, ..config(3) });
+    let mut pair = Pair::between(config(3), config(3).with(|c| c.receive_buffer = 1900));
     pair.connect();
     pair.client().write(1900);
     pair.flush();
@@ -141,8 +144,11 @@ fn sack_blocks_move() {
 /// samples include the delay.
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
-    let config =
-        TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Nagle::Off, ..lab(Recovery::NewReno) };
+    let config = lab(Recovery::NewReno).with(|c| {
+        c.delayed_ack = every_second();
+        c.timestamps = Switch::On;
+        c.nagle = Nagle::Off;
+    });
     let mut pair = Pair::of(config);
     pair.send_segments(1);
     pair.run_until(ms(160));
@@ -163,7 +169,7 @@ fn the_echo_of_a_delayed_acknowledgment() {
 /// RFC 7323 §4.3: above a gap, the echo is that of the last segment in order; the segment that fills the gap is echoed.
 #[test]
 fn the_echo_across_a_gap() {
-    let config = TcpConfig { timestamps: Switch::On, ..lab_with_window(Recovery::NewReno, 4) };
+    let config = lab_with_window(Recovery::NewReno, 4).with(|c| c.timestamps = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.finish();
@@ -180,7 +186,7 @@ fn the_echo_across_a_gap() {
 /// is a reset. Timestamps wrap like sequence numbers.
 #[test]
 fn old_timestamps() {
-    let config = TcpConfig { timestamps: Switch::On, ..lab(Recovery::NewReno) };
+    let config = lab(Recovery::NewReno).with(|c| c.timestamps = Switch::On);
     let mut pair = Pair::of(config);
     pair.connect();
     let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
@@ -208,7 +214,10 @@ fn old_timestamps() {
 /// are still too old.
 #[test]
 fn old_timestamps_as_linux_has_them() {
-    let config = TcpConfig { timestamps: Switch::On, paws: PawsRule::Linux, ..lab(Recovery::Rack) };
+    let config = lab(Recovery::Rack).with(|c| {
+        c.timestamps = Switch::On;
+        c.paws = PawsRule::Linux;
+    });
     let mut pair = Pair::of(config);
     pair.connect();
     let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
@@ -231,7 +240,11 @@ fn old_timestamps_as_linux_has_them() {
 #[test]
 fn overtaken_duplicates() {
     let resent = |paws| {
-        let config = TcpConfig { timestamps: Switch::On, mss: 988, paws, ..lab_with_window(Recovery::Rack, 4) };
+        let config = lab_with_window(Recovery::Rack, 4).with(|c| {
+            c.timestamps = Switch::On;
+            c.mss = 988;
+            c.paws = paws;
+        });
         let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
         pair.send_segments(4);
         pair.run_until(pair.first_data() + millis(10));
@@ -270,7 +283,7 @@ fn explicit_loss_notification() {
 /// SMART: the number of the segment that caused the acknowledgment.
 #[test]
 fn smart_numbers() {
-    let config = TcpConfig { smart_acks: Switch::On, ..lab_with_window(Recovery::Smart, 4) };
+    let config = lab_with_window(Recovery::Smart, 4).with(|c| c.smart_acks = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.run_until(pair.first_data() + millis(160));

@@ -11,21 +11,20 @@ use lasthop_proto::time::Duration;
 
 /// A first flight of 10, threshold 7 of 10.
 fn cubic() -> TcpConfig {
-    TcpConfig {
-        congestion: ControlRule::cubic(HystartRule::Linux),
-        mss: 948,
-        window_reduction: WindowReduction::Linux,
-        timestamps: Switch::On,
-        rtt_rule: RttRule::Linux,
-        rto_min: millis(200),
-        clock: Clock::Fine,
-        initial_window: 10,
-        ..lab(Recovery::Rack)
-    }
+    lab(Recovery::Rack).with(|c| {
+        c.congestion = ControlRule::cubic(HystartRule::Linux);
+        c.mss = 948;
+        c.window_reduction = WindowReduction::Linux;
+        c.timestamps = Switch::On;
+        c.rtt_rule = RttRule::Linux;
+        c.rto_min = millis(200);
+        c.clock = Clock::Fine;
+        c.initial_window = 10;
+    })
 }
 
 fn sends_blindly(config: &TcpConfig, segments: u32, path: impl FnOnce(Pair) -> Pair) -> Pair {
-    let peer = TcpConfig { recovery: Recovery::NewReno, ..config.clone() };
+    let peer = config.clone().with(|c| c.recovery = Recovery::NewReno);
     let mut pair = path(Pair::between(config.clone(), peer).with_time_per_byte(Duration::from_nanos(1000)));
     pair.connect();
     pair.send_segments(segments);
@@ -94,7 +93,7 @@ fn duplicates_of_repairs_begin_no_recovery() {
 /// The configured congestion control stays in use.
 #[test]
 fn bbr_paces_without_sack() {
-    let config = TcpConfig { clock: Clock::Fine, ..TcpConfig::preset(Preset::Linux618Bbr) };
+    let config = TcpConfig::preset(Preset::Linux618Bbr).with(|c| c.clock = Clock::Fine);
     let pair = sends_blindly(&config, 400, |pair| {
         pair.judged_by(|sent| match (sent.number % 40, sent.transmission) {
             (7, 1) => Fate::Lose,

@@ -27,7 +27,7 @@ fn fast_retransmit_and_growth() {
 /// 6517 (19), 6795 (20), 7067 (21, 22), 7333 (23).
 #[test]
 fn quirk_1_an_eighth_more() {
-    let config = TcpConfig { growth: Growth::BsdLite, ..bsd(Recovery::Reno, 8) };
+    let config = bsd(Recovery::Reno, 8).with(|c| c.growth = Growth::BsdLite);
     sends(config, 23, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
@@ -40,7 +40,7 @@ fn quirk_1_an_eighth_more() {
 /// deflate: 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
 #[test]
 fn quirk_2_no_deflation_after_three() {
-    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 4) };
+    let config = bsd(Recovery::Reno, 4).with(|c| c.deflation = Deflation::AboveThreshold);
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4
          100: 1f
@@ -53,7 +53,7 @@ fn quirk_2_no_deflation_after_three() {
          300: 8 9",
     );
     // With a fourth duplicate the quirk has no effect: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
-    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 5) };
+    let config = bsd(Recovery::Reno, 5).with(|c| c.deflation = Deflation::AboveThreshold);
     sends(config, 8, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5
          100: 1f 6
@@ -68,7 +68,12 @@ fn quirk_2_no_deflation_after_three() {
 /// 500, 1000, 1500: 1350 by this clock.
 #[test]
 fn quirk_3_header_prediction() {
-    let window = |header_prediction| TcpConfig { receive_buffer: 8000, header_prediction, ..bsd(Recovery::Reno, 8) };
+    let window = |header_prediction| {
+        bsd(Recovery::Reno, 8).with(|c| {
+            c.receive_buffer = 8000;
+            c.header_prediction = header_prediction;
+        })
+    };
     sends(window(Switch::On), 16, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
@@ -76,7 +81,7 @@ fn quirk_3_header_prediction() {
          1350: 9t",
     );
     // Without the quirk: `cwnd` 4, opened to 5. Of 9 to 13 the first is lost, 10 to 12 make three duplicates.
-    let unguarded = TcpConfig { recovery_guard: RecoveryGuard::None, ..window(Switch::Off) };
+    let unguarded = window(Switch::Off).with(|c| c.recovery_guard = RecoveryGuard::None);
     sends(unguarded, 13, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
@@ -89,7 +94,7 @@ fn quirk_3_header_prediction() {
 #[test]
 fn header_prediction_leaves_a_large_window_alone() {
     let story = |header_prediction| {
-        let config = TcpConfig { header_prediction, ..bsd(Recovery::Reno, 8) };
+        let config = bsd(Recovery::Reno, 8).with(|c| c.header_prediction = header_prediction);
         sends(config, 30, |pair| pair.lose(&[(1, 1), (12, 1)])).story()
     };
     assert_eq!(story(Switch::On), story(Switch::Off));
@@ -99,7 +104,7 @@ fn header_prediction_leaves_a_large_window_alone() {
 /// 13 make three duplicates of 3. With the guard the timer repairs 3: restarted at 200, see quirk 3.
 #[test]
 fn quirk_4_no_guard() {
-    let config = TcpConfig { recovery_guard: RecoveryGuard::None, ..bsd(Recovery::Reno, 10) };
+    let config = bsd(Recovery::Reno, 10).with(|c| c.recovery_guard = RecoveryGuard::None);
     sends(config, 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
@@ -171,7 +176,10 @@ fn slow_start_under_delayed_acknowledgments() {
 #[test]
 fn buffers_carry_whole_segments() {
     for (buffer, segments) in [(8192, 5), (32 * 1024, 23)] {
-        let config = TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::preset(Preset::BsdLite) };
+        let config = TcpConfig::preset(Preset::BsdLite).with(|c| {
+            c.send_buffer = buffer;
+            c.receive_buffer = buffer;
+        });
         let mut pair = Pair::of(config).with_delay(millis(40));
         pair.send_segments(400);
         pair.finish();

@@ -4,9 +4,7 @@
 use crate::util::golden::*;
 use crate::util::*;
 use lasthop_proto::packet::Side;
-use lasthop_proto::tcp::config::{
-    Deflation, ImpureDuplicates, PartialDeflation, Recovery, RecoveryGuard, Switch, TcpConfig,
-};
+use lasthop_proto::tcp::config::{Deflation, ImpureDuplicates, PartialDeflation, Recovery, RecoveryGuard, Switch};
 
 /// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, announce the
 /// read. The first of these changes the window, so three duplicates are left to start the fast retransmit. 2 completes
@@ -15,7 +13,7 @@ use lasthop_proto::tcp::config::{
 #[test]
 fn acknowledgments_that_leave_before_the_read() {
     let windows = |ack_before_read| {
-        let config = TcpConfig { ack_before_read, ..lab_with_window(Recovery::NewReno, 6) };
+        let config = lab_with_window(Recovery::NewReno, 6).with(|c| c.ack_before_read = ack_before_read);
         let pair = sends(config, 6, |pair| pair.lose(&[(2, 1)]));
         let first = pair.first_data();
         let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack() && sent.at >= first);
@@ -32,7 +30,7 @@ fn acknowledgments_that_leave_before_the_read() {
 /// window, two duplicates are left, which is too few: the timer, restarted at 100, repairs the loss.
 #[test]
 fn a_window_that_moved_costs_a_duplicate() {
-    let config = |ack_before_read| TcpConfig { ack_before_read, ..lab_with_window(Recovery::NewReno, 5) };
+    let config = |ack_before_read| lab_with_window(Recovery::NewReno, 5).with(|c| c.ack_before_read = ack_before_read);
     sends(config(Switch::Off), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n100: 2f");
     sends(config(Switch::On), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n1100: 2t");
 }
@@ -43,8 +41,10 @@ fn a_window_that_moved_costs_a_duplicate() {
 #[test]
 fn an_acknowledgment_between_duplicates_restarts_their_count() {
     let story = |impure_duplicates| {
-        let config =
-            TcpConfig { ack_before_read: Switch::On, impure_duplicates, ..lab_with_window(Recovery::NewReno, 8) };
+        let config = lab_with_window(Recovery::NewReno, 8).with(|c| {
+            c.ack_before_read = Switch::On;
+            c.impure_duplicates = impure_duplicates;
+        });
         let faults = |pair: Pair| {
             let pair = pair.lose(&[(4, 1)]).treat(7, 1, Fate::Late(millis(5))).treat(8, 1, Fate::Late(millis(5)));
             pair.judged_by(|sent| {
@@ -63,7 +63,7 @@ fn an_acknowledgment_between_duplicates_restarts_their_count() {
 /// two duplicates make 6, with 8 in flight. The full one sets 4 and opens it to 5 in either case.
 #[test]
 fn a_partial_acknowledgment_leaves_the_threshold() {
-    let config = |partial_deflation| TcpConfig { partial_deflation, ..bsd(Recovery::NewReno, 8) };
+    let config = |partial_deflation| bsd(Recovery::NewReno, 8).with(|c| c.partial_deflation = partial_deflation);
     sends(config(PartialDeflation::ToThreshold), 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10
@@ -83,14 +83,14 @@ fn a_partial_acknowledgment_leaves_the_threshold() {
 /// inflates like Reno; Sack1 counts segments in the network and leaves recovery as if it had inflated.
 #[test]
 fn no_deflation_after_three_duplicates() {
-    let config = |recovery, deflation| TcpConfig { deflation, ..bsd(recovery, 4) };
+    let config = |recovery, deflation| bsd(recovery, 4).with(|c| c.deflation = deflation);
     let lose = |pair: Pair| pair.lose(&[(1, 1)]);
     sends(config(Recovery::Reno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
     sends(config(Recovery::Reno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7\n300: 8 9");
     // NewReno sends new data on the third duplicate: 5. After it `cwnd` is 5200, or 3 and then 3333.
     sends(config(Recovery::NewReno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8 9");
     sends(config(Recovery::NewReno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8\n300: 9");
-    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Sack, 4) };
+    let config = bsd(Recovery::Sack, 4).with(|c| c.deflation = Deflation::AboveThreshold);
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
 }
 
@@ -100,7 +100,7 @@ fn no_deflation_after_three_duplicates() {
 /// 6582 requires one byte more, so the timer repairs the loss: restarted at 200, at 1350 as in golden_bsd.rs.
 #[test]
 fn one_fast_retransmit_a_window() {
-    let config = |recovery, recovery_guard| TcpConfig { recovery_guard, ..bsd(recovery, 10) };
+    let config = |recovery, recovery_guard| bsd(recovery, 10).with(|c| c.recovery_guard = recovery_guard);
     let lose = |pair: Pair| pair.lose(&[(1, 1), (11, 1)]);
     sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 18, lose).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
@@ -129,7 +129,7 @@ fn one_fast_retransmit_a_window() {
 /// is acknowledged.
 #[test]
 fn duplicates_after_a_mark() {
-    let config = |recovery, eln_inflation| TcpConfig { eln_inflation, ..lab(recovery) };
+    let config = |recovery, eln_inflation| lab(recovery).with(|c| c.eln_inflation = eln_inflation);
     let story = |config| sends(config, 16, |pair| pair.damage(&[(1, 1)])).story();
     assert_eq!(story(config(Recovery::Eln, Switch::On)), "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12\n200: 13 14 15 16");
     assert_eq!(
@@ -144,7 +144,7 @@ fn duplicates_after_a_mark() {
 #[test]
 fn the_inflation_of_marked_duplicates_is_taken_back() {
     let window = |eln_inflation| {
-        let config = TcpConfig { eln_inflation, ..lab(Recovery::Eln) };
+        let config = lab(Recovery::Eln).with(|c| c.eln_inflation = eln_inflation);
         let mut pair = Pair::of(config).damage(&[(1, 1)]);
         pair.send_segments(8);
         pair.finish();

@@ -5,7 +5,7 @@ use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Instant;
 
 /// An open connection with its handshake removed from the trace. It is 150 ms into the run.
@@ -275,7 +275,7 @@ fn data_for_a_closed_end() {
 /// R2).
 #[test]
 fn a_peer_that_vanishes() {
-    let config = TcpConfig { max_retries: 5, ..lab(Recovery::NewReno) };
+    let config = lab(Recovery::NewReno).with(|c| c.max_retries = 5);
     let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     pair.send_segments(1);
     pair.finish();

@@ -25,15 +25,14 @@ struct Path {
 }
 
 fn config(ecn: EcnMode) -> TcpConfig {
-    TcpConfig {
-        mss: 1000,
-        ecn,
-        delayed_ack: DelayedAck::Off,
-        recovery: Recovery::NewReno,
-        timestamps: Switch::Off,
-        idle_restart: Switch::Off,
-        ..TcpConfig::preset(Preset::Rfc)
-    }
+    TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.mss = 1000;
+        c.ecn = ecn;
+        c.delayed_ack = DelayedAck::Off;
+        c.recovery = Recovery::NewReno;
+        c.timestamps = Switch::Off;
+        c.idle_restart = Switch::Off;
+    })
 }
 
 impl Path {
@@ -214,8 +213,15 @@ fn what_is_sent_again_takes_no_marks() {
 
 /// A modern sender, and a peer that echoes marks but sends no SACK.
 fn without_sack(preset: Preset) -> [TcpConfig; 2] {
-    let config = TcpConfig { mss: 1000, ecn: EcnMode::On, idle_restart: Switch::Off, ..TcpConfig::preset(preset) };
-    let peer = TcpConfig { recovery: Recovery::Reno, delayed_ack: DelayedAck::Off, ..config.clone() };
+    let config = TcpConfig::preset(preset).with(|c| {
+        c.mss = 1000;
+        c.ecn = EcnMode::On;
+        c.idle_restart = Switch::Off;
+    });
+    let peer = config.clone().with(|c| {
+        c.recovery = Recovery::Reno;
+        c.delayed_ack = DelayedAck::Off;
+    });
     [config, peer]
 }
 

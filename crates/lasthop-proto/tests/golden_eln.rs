@@ -202,7 +202,10 @@ fn corruption_then_congestion() {
 /// SACK and ELN combined ([a] future work): SACK's recovery, but a loss marked as corruption does not reduce the
 /// window.
 fn sack_eln(sack_algorithm: SackAlgorithm) -> TcpConfig {
-    TcpConfig { sack_eln: Switch::On, sack_algorithm, ..lab(Recovery::Sack) }
+    lab(Recovery::Sack).with(|c| {
+        c.sack_eln = Switch::On;
+        c.sack_algorithm = sack_algorithm;
+    })
 }
 
 /// Sack1: the third duplicate (4): `pipe` = 5, only 1. 5: `pipe` 4, `cwnd` still 8: 9 to 12. 6, 7, 8: one each. RFC
@@ -232,7 +235,7 @@ fn sack_and_corruption() {
 fn sack_and_corruption_leave_the_window_alone() {
     for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
         for initial_ssthresh in [Some(1_000_000), Some(2000)] {
-            let config = TcpConfig { initial_ssthresh, ..sack_eln(algorithm) };
+            let config = sack_eln(algorithm).with(|c| c.initial_ssthresh = initial_ssthresh);
             let pair = sends(config, 8, |pair| pair.damage(&[(1, 1)]));
             assert_eq!(pair.ends[0].window(), (8000, initial_ssthresh.unwrap()), "{algorithm:?}");
         }

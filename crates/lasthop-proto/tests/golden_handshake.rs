@@ -85,7 +85,7 @@ fn what_a_lost_syn_means_for_data() {
          3100: 2 3",
     );
     // With timestamps the retransmitted SYN still gives a sample (RFC 7323 §4): 100 ms, so the minimum applies.
-    let config = TcpConfig { timestamps: Switch::On, ..rfc() };
+    let config = rfc().with(|c| c.timestamps = Switch::On);
     let mut pair = losing_syns(config, &[1], &[]).lose(&[(1, 1)]);
     pair.send_segments(3);
     pair.finish();
@@ -233,14 +233,16 @@ fn nonsense_for_a_listener() {
 /// and 536 if none is offered (RFC 9293 §3.7.1).
 #[test]
 fn negotiation() {
-    let full = TcpConfig { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
-    let plain = TcpConfig {
-        window_scale: None,
-        timestamps: Switch::Off,
-        recovery: Recovery::NewReno,
-        mss: 1000,
-        ..full.clone()
-    };
+    let full = TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.receive_buffer = 1 << 20;
+        c.send_buffer = 1 << 20;
+    });
+    let plain = full.clone().with(|c| {
+        c.window_scale = None;
+        c.timestamps = Switch::Off;
+        c.recovery = Recovery::NewReno;
+        c.mss = 1000;
+    });
     let options = |client: &TcpConfig, server: &TcpConfig| {
         let mut pair = Pair::between(client.clone(), server.clone());
         pair.send_segments(1);
@@ -269,7 +271,7 @@ fn negotiation() {
     assert_eq!(data, (1000, false, 0xffff));
 
     // No size offered: 536, and the initial window is counted in segments of that size (RFC 6928 §2: 10 of them).
-    let mut pair = Pair::of(TcpConfig { timestamps: Switch::Off, ..full });
+    let mut pair = Pair::of(full.with(|c| c.timestamps = Switch::Off));
     pair.ends[0].connect();
     pair.flush();
     let mut packet = pair.forge(Side::Initiator, Flags::SYN.with(Flags::ACK), 0, 1, 0);
@@ -285,7 +287,7 @@ fn negotiation() {
 /// RFC 9293 §3.8.6: the window of a SYN is never scaled, later ones are.
 #[test]
 fn windows_of_syns_are_not_scaled() {
-    let config = TcpConfig { receive_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
+    let config = TcpConfig::preset(Preset::Rfc).with(|c| c.receive_buffer = 1 << 20);
     let mut pair = Pair::of(config);
     pair.connect();
     let windows: Vec<_> = pair.trace.iter().map(|sent| sent.segment.window).collect();

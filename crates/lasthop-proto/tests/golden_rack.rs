@@ -12,21 +12,23 @@ use lasthop_proto::tcp::config::{
 use lasthop_proto::time::Duration;
 
 fn reno() -> TcpConfig {
-    TcpConfig {
-        congestion: ControlRule::RENO,
-        window_reduction: WindowReduction::Linux,
-        timestamps: Switch::On,
-        rtt_rule: RttRule::Linux,
-        rto_min: millis(200),
-        clock: Clock::Fine,
-        initial_window: 10,
-        ..lab(Recovery::Rack)
-    }
+    lab(Recovery::Rack).with(|c| {
+        c.congestion = ControlRule::RENO;
+        c.window_reduction = WindowReduction::Linux;
+        c.timestamps = Switch::On;
+        c.rtt_rule = RttRule::Linux;
+        c.rto_min = millis(200);
+        c.clock = Clock::Fine;
+        c.initial_window = 10;
+    })
 }
 
 /// Threshold 7 of 10: 10 * 717 / 1024.
 fn cubic() -> TcpConfig {
-    TcpConfig { congestion: ControlRule::cubic(HystartRule::Linux), mss: 948, ..reno() }
+    reno().with(|c| {
+        c.congestion = ControlRule::cubic(HystartRule::Linux);
+        c.mss = 948;
+    })
 }
 
 fn wire(pair: Pair) -> Pair {
@@ -62,7 +64,7 @@ fn one_loss_of_ten() {
 /// to 5 again; 7's leaves 4, so 2 can be sent.
 #[test]
 fn two_losses_of_ten() {
-    sends(TcpConfig { mss: 948, ..reno() }, 10, |pair| wire(pair).lose(&[(1, 1), (2, 1)])).expect(
+    sends(reno().with(|c| c.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          105.064: 1s
          107.064: 2s",
@@ -73,7 +75,7 @@ fn two_losses_of_ten() {
 /// segment out for each SACK.
 #[test]
 fn four_losses_of_ten() {
-    sends(TcpConfig { mss: 948, ..reno() }, 10, |pair| wire(pair).lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+    sends(reno().with(|c| c.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          107.064: 1s
          108.064: 2s
@@ -143,7 +145,7 @@ fn a_lost_probe() {
 
 #[test]
 fn without_probes_the_timeout_comes() {
-    sends(TcpConfig { tlp: Switch::Off, ..reno() }, 10, |pair| pair.lose(&[(10, 1)])).expect(
+    sends(reno().with(|c| c.tlp = Switch::Off), 10, |pair| pair.lose(&[(10, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          400: 10t",
     );
@@ -160,7 +162,7 @@ fn a_late_segment_is_undone_by_timestamps() {
          110: 15 16 17 18 19 20",
     );
     assert_eq!(undone(&pair, Spurious::Timestamps), 1);
-    let pair = sends(TcpConfig { undo: Switch::Off, ..reno() }, 20, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT));
+    let pair = sends(reno().with(|c| c.undo = Switch::Off), 20, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT));
     assert_eq!(undone(&pair, Spurious::Timestamps), 0);
 }
 
@@ -178,7 +180,7 @@ fn after_a_late_segment_the_next_one_is_waited_for() {
 /// Without timestamps the peer's report of a duplicate of 1 reverts the reduction, even after the end of recovery.
 #[test]
 fn a_late_segment_is_undone_by_a_duplicate_sack() {
-    let config = TcpConfig { timestamps: Switch::Off, ..reno() };
+    let config = reno().with(|c| c.timestamps = Switch::Off);
     let mut pair = Pair::of(config).treat(1, 1, LATE_BY_A_FLIGHT);
     pair.send_segments(14);
     pair.finish();
@@ -212,10 +214,13 @@ fn a_stall_is_no_loss() {
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Timestamps)), (1, 1));
     // Without timestamps the acknowledgment of 2, which was sent once, shows it.
-    let pair = sends(TcpConfig { timestamps: Switch::Off, ..reno() }, 30, |pair| pair.judged_by(stall));
+    let pair = sends(reno().with(|c| c.timestamps = Switch::Off), 30, |pair| pair.judged_by(stall));
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Frto)), (1, 1));
-    let neither = TcpConfig { timestamps: Switch::Off, frto: Switch::Off, ..reno() };
+    let neither = reno().with(|c| {
+        c.timestamps = Switch::Off;
+        c.frto = Switch::Off;
+    });
     assert_eq!(undone(&sends(neither, 30, |pair| pair.judged_by(stall)), Spurious::Frto), 0);
 }
 
@@ -225,7 +230,11 @@ fn a_stall_is_no_loss() {
 #[test]
 fn a_buffer_that_tunes_itself_holds_data_back_in_a_long_recovery() {
     let ahead = |send_autotune| {
-        let config = TcpConfig { mss: 1448, send_autotune, send_buffer: 4 << 20, ..cubic() };
+        let config = cubic().with(|c| {
+            c.mss = 1448;
+            c.send_autotune = send_autotune;
+            c.send_buffer = 4 << 20;
+        });
         let lost: Vec<_> = (1..=12).map(|transmission| (1, transmission)).collect();
         let pair = sends(config, 60, |pair| wire(pair).lose(&lost));
         let data: Vec<_> = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).collect();

@@ -14,7 +14,10 @@ use util::*;
 
 /// The fine-grained round-trip time is configured, between one and two of the real ones.
 fn smart() -> TcpConfig {
-    TcpConfig { smart_acks: Switch::On, smart_rtt: Some(millis(150)), ..lab(Recovery::Smart) }
+    lab(Recovery::Smart).with(|c| {
+        c.smart_acks = Switch::On;
+        c.smart_rtt = Some(millis(150));
+    })
 }
 
 /// 2 arrives: 1 is lost, at the first duplicate. `cwnd` = 4. Of the 8 in flight 2 to 6 have arrived when 6's duplicate
@@ -77,7 +80,7 @@ fn a_lost_retransmission_while_acknowledgments_come() {
 /// retransmissions". The timer, restarted when 1 was retransmitted, repairs it.
 #[test]
 fn a_lost_retransmission_without_a_round_trip_time() {
-    let mut pair = Pair::of(TcpConfig { smart_rtt: None, ..smart() }).lose(&[(1, 1), (1, 2)]);
+    let mut pair = Pair::of(smart().with(|c| c.smart_rtt = None)).lose(&[(1, 1), (1, 2)]);
     pair.send_segments(17);
     pair.finish();
     pair.expect(
@@ -151,7 +154,7 @@ fn a_lost_tail() {
 fn a_peer_without_smart() {
     for losses in [&[(1, 1)][..], &[(1, 1), (3, 1), (5, 1)], &[(4, 1), (4, 2)], &[(8, 1)]] {
         let [with, without] = [Recovery::Smart, Recovery::NewReno].map(|recovery| {
-            let client = TcpConfig { recovery, ..smart() };
+            let client = smart().with(|c| c.recovery = recovery);
             let mut pair = Pair::between(client, lab(Recovery::NewReno)).lose(losses);
             pair.send_segments(30);
             pair.finish();

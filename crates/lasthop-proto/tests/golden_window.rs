@@ -9,7 +9,7 @@ use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, Windo
 
 /// The acceptor has a buffer for 4 segments and reads on command.
 fn small_buffer(client: TcpConfig) -> Pair {
-    let server = TcpConfig { receive_buffer: 4000, ..client.clone() };
+    let server = client.clone().with(|c| c.receive_buffer = 4000);
     let mut pair = Pair::between(client, server);
     pair.reading = [true, false];
     pair
@@ -66,7 +66,7 @@ fn a_closed_window_is_probed() {
 /// Linux probes without data (`tcp_xmit_probe_skb`): nothing is retransmitted after the window has opened.
 #[test]
 fn an_empty_probe_leaves_nothing_to_send_again() {
-    let mut pair = small_buffer(TcpConfig { window_probe: WindowProbe::Empty, ..rfc() });
+    let mut pair = small_buffer(rfc().with(|c| c.window_probe = WindowProbe::Empty));
     pair.send_segments(6);
     pair.run_until(ms(500));
     pair.forget();
@@ -90,7 +90,10 @@ fn an_empty_probe_leaves_nothing_to_send_again() {
 /// probe must be answered (`tcp_validate_incoming`).
 #[test]
 fn two_ends_that_probe_each_other_hear_of_open_windows() {
-    let config = TcpConfig { window_probe: WindowProbe::Empty, receive_buffer: 4000, ..rfc() };
+    let config = rfc().with(|c| {
+        c.window_probe = WindowProbe::Empty;
+        c.receive_buffer = 4000;
+    });
     let mut pair = Pair::of(config).judged_by(|sent| {
         let tells = sent.is_pure_ack() && sent.cause != Cause::Probe && sent.at > ms(10_000) && sent.at < ms(11_000);
         if tells { Fate::Lose } else { Fate::Arrive }
@@ -111,7 +114,10 @@ fn two_ends_that_probe_each_other_hear_of_open_windows() {
 /// 6, 12, 24, 48, 60 s, the first 5 of them from 250 ms into the run, shortened by the phase.
 #[test]
 fn bsd_persist_timer() {
-    let bsd = TcpConfig { mss: 1000, initial_window: 8, ..TcpConfig::preset(Preset::BsdLite) };
+    let bsd = TcpConfig::preset(Preset::BsdLite).with(|c| {
+        c.mss = 1000;
+        c.initial_window = 8;
+    });
     let mut pair = small_buffer(bsd);
     pair.send_segments(10);
     pair.run_until(ms(240_000));
@@ -217,7 +223,7 @@ fn the_sender_does_not_use_silly_windows() {
 /// segment.
 #[test]
 fn windows_smaller_than_a_segment() {
-    let mut pair = Pair::between(rfc(), TcpConfig { receive_buffer: 600, ..rfc() });
+    let mut pair = Pair::between(rfc(), rfc().with(|c| c.receive_buffer = 600));
     pair.send_segments(3);
     pair.finish();
     assert_eq!(pair.ends[1].received(), 3000);
@@ -246,7 +252,7 @@ fn a_window_taken_back() {
 /// endlessly.
 #[test]
 fn both_windows_closed() {
-    let config = TcpConfig { receive_buffer: 4000, ..rfc() };
+    let config = rfc().with(|c| c.receive_buffer = 4000);
     let mut pair = Pair::of(config);
     pair.reading = [false, false];
     pair.connect();
@@ -268,7 +274,7 @@ fn both_windows_closed() {
 /// up.
 #[test]
 fn patience_with_a_closed_window() {
-    let config = TcpConfig { max_retries: 5, ..rfc() };
+    let config = rfc().with(|c| c.max_retries = 5);
     let mut pair = small_buffer(config.clone());
     pair.send_segments(10);
     pair.client().close();
@@ -300,8 +306,11 @@ fn patience_with_a_closed_window() {
 #[test]
 fn window_scaling() {
     let under_way = |window_scale| {
-        let config =
-            TcpConfig { window_scale, receive_buffer: 300_000, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
+        let config = TcpConfig::preset(Preset::Rfc).with(|c| {
+            c.window_scale = window_scale;
+            c.receive_buffer = 300_000;
+            c.send_buffer = 1 << 20;
+        });
         let mut pair = Pair::of(config);
         pair.send_segments(2000);
         pair.finish();
@@ -327,7 +336,7 @@ fn window_scaling() {
 /// The send buffer also limits the data in flight.
 #[test]
 fn the_send_buffer() {
-    let config = TcpConfig { send_buffer: 5500, ..rfc() };
+    let config = rfc().with(|c| c.send_buffer = 5500);
     let mut pair = Pair::of(config);
     pair.send_segments(20);
     pair.finish();
@@ -343,7 +352,7 @@ fn the_send_buffer() {
 #[test]
 fn a_short_segment_behind_full_ones() {
     let long_write = |nagle| {
-        let mut pair = Pair::of(TcpConfig { nagle, ..rfc() });
+        let mut pair = Pair::of(rfc().with(|c| c.nagle = nagle));
         pair.connect();
         pair.forget();
         pair.client().write(u64::from(rfc().mss) + 300);
@@ -362,8 +371,11 @@ fn a_short_segment_behind_full_ones() {
 #[test]
 fn a_window_that_ends_within_a_segment() {
     let first_flight = |receive_buffer, window_edge| {
-        let client = TcpConfig { window_edge, nagle: Nagle::Minshall, ..lab(Recovery::Rack) };
-        let mut pair = Pair::between(client.clone(), TcpConfig { receive_buffer, ..client });
+        let client = lab(Recovery::Rack).with(|c| {
+            c.window_edge = window_edge;
+            c.nagle = Nagle::Minshall;
+        });
+        let mut pair = Pair::between(client.clone(), client.with(|c| c.receive_buffer = receive_buffer));
         pair.connect();
         pair.forget();
         pair.client().write(20_000);
@@ -379,7 +391,7 @@ fn a_window_that_ends_within_a_segment() {
 #[test]
 fn nagle() {
     let small_writes = |nagle| {
-        let mut pair = Pair::of(TcpConfig { nagle, ..rfc() });
+        let mut pair = Pair::of(rfc().with(|c| c.nagle = nagle));
         pair.connect();
         pair.forget();
         for _ in 0..4 {
@@ -399,8 +411,12 @@ fn nagle() {
 #[test]
 fn the_end_of_a_burst_is_pushed() {
     let pushed = |receive_buffer, bytes, push| {
-        let client = TcpConfig { push, window_edge: WindowEdge::Cut, nagle: Nagle::Minshall, ..lab(Recovery::Rack) };
-        let mut pair = Pair::between(client.clone(), TcpConfig { receive_buffer, ..client });
+        let client = lab(Recovery::Rack).with(|c| {
+            c.push = push;
+            c.window_edge = WindowEdge::Cut;
+            c.nagle = Nagle::Minshall;
+        });
+        let mut pair = Pair::between(client.clone(), client.with(|c| c.receive_buffer = receive_buffer));
         pair.connect();
         pair.forget();
         pair.client().write(bytes);

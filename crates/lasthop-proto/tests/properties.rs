@@ -43,42 +43,40 @@ fn switch(on: bool) -> Switch {
 
 impl Keys {
     fn config(&self, preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
-        let base = TcpConfig::preset(preset);
         let linux = self.delayed_ack == Some(DelayedAck::Linux);
         let controlled = self.nagle && matches!(self.delayed_ack, Some(DelayedAck::EverySecond { .. }));
-        TcpConfig {
-            mss: self.mss,
-            send_buffer: self.buffers[0],
-            receive_buffer: self.buffers[1],
-            recovery: recovery.0,
-            sack_algorithm: recovery.1,
-            smart_acks: switch(recovery.0 == Recovery::Smart),
-            delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack),
-            sack_compression: if linux { SackCompression::Linux } else { SackCompression::Off },
-            receive_autotune: if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off },
-            send_autotune: if self.nagle { SendAutotune::Linux } else { SendAutotune::Off },
-            dsack: switch(linux || self.sack_eln),
-            ecn: if linux || controlled { EcnMode::On } else { EcnMode::Off },
-            ack_congestion: if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off },
-            limited_transmit: switch(self.limited_transmit),
-            sack_eln: switch(self.sack_eln),
-            nagle: match (self.nagle, linux) {
+        TcpConfig::preset(preset).with(|c| {
+            c.mss = self.mss;
+            c.send_buffer = self.buffers[0];
+            c.receive_buffer = self.buffers[1];
+            c.recovery = recovery.0;
+            c.sack_algorithm = recovery.1;
+            c.smart_acks = switch(recovery.0 == Recovery::Smart);
+            c.delayed_ack = self.delayed_ack.unwrap_or(c.delayed_ack);
+            c.sack_compression = if linux { SackCompression::Linux } else { SackCompression::Off };
+            c.receive_autotune = if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
+            c.send_autotune = if self.nagle { SendAutotune::Linux } else { SendAutotune::Off };
+            c.dsack = switch(linux || self.sack_eln);
+            c.ecn = if linux || controlled { EcnMode::On } else { EcnMode::Off };
+            c.ack_congestion = if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off };
+            c.limited_transmit = switch(self.limited_transmit);
+            c.sack_eln = switch(self.sack_eln);
+            c.nagle = match (self.nagle, linux) {
                 (false, _) => Nagle::Off,
                 (true, false) => Nagle::On,
                 (true, true) => Nagle::Minshall,
-            },
-            paws: if linux { PawsRule::Linux } else { PawsRule::Rfc7323 },
-            window_edge: if linux { WindowEdge::Cut } else { WindowEdge::Whole },
-            window_probe: if linux { WindowProbe::Empty } else { WindowProbe::Byte },
-            push: if linux { Push::Bursts } else { Push::Never },
-            timestamps: self.timestamps.map_or(base.timestamps, switch),
+            };
+            c.paws = if linux { PawsRule::Linux } else { PawsRule::Rfc7323 };
+            c.window_edge = if linux { WindowEdge::Cut } else { WindowEdge::Whole };
+            c.window_probe = if linux { WindowProbe::Empty } else { WindowProbe::Byte };
+            c.push = if linux { Push::Bursts } else { Push::Never };
+            c.timestamps = self.timestamps.map_or(c.timestamps, switch);
             // The faults of these tests may hit the same segment many times.
-            max_retries: 1000,
+            c.max_retries = 1000;
             // Longer than any timeout: after TIME-WAIT an end answers a late copy of the peer's FIN with a reset.
-            rto_max: base.rto_max.min(Duration::from_secs(64)),
-            time_wait: Duration::from_secs(600),
-            ..base
-        }
+            c.rto_max = c.rto_max.min(Duration::from_secs(64));
+            c.time_wait = Duration::from_secs(600);
+        })
     }
 }
 
@@ -356,16 +354,15 @@ proptest! {
         fates in return_path(), delay in 0u64..200, bytes in 1u32..400_000, mss in 200u32..2000, buffer in 4_000u32..100_000,
     ) {
         for (recovery, sack_algorithm) in Recovery::ALL {
-            let config = TcpConfig {
-                mss,
-                receive_buffer: buffer,
-                recovery,
-                sack_algorithm,
-                smart_acks: switch(recovery == Recovery::Smart),
-                ack_congestion: AckCongestion::Rfc5690,
-                ecn: EcnMode::On,
-                ..TcpConfig::preset(Preset::Rfc)
-            };
+            let config = TcpConfig::preset(Preset::Rfc).with(|c| {
+c.mss = mss;
+c.receive_buffer = buffer;
+c.recovery = recovery;
+c.sack_algorithm = sack_algorithm;
+c.smart_acks = switch(recovery == Recovery::Smart);
+c.ack_congestion = AckCongestion::Rfc5690;
+c.ecn = EcnMode::On;
+});
             let (mut came, fates) = (0, fates.clone());
             let mut pair = Pair::of(config).with_delay(millis(delay)).judged_by(move |sent| {
                 if sent.from == Side::Initiator || !sent.is_pure_ack() {
@@ -404,7 +401,7 @@ proptest! {
     fn a_stream_arrives_where_one_end_has_no_sack(plan in plan(), lacks in side()) {
         for (preset, recovery) in combinations().filter(|(_, (recovery, _))| recovery.uses_sack()) {
             let with = plan.keys.config(preset, recovery);
-            let without = TcpConfig { recovery: Recovery::NewReno, ..with.clone() };
+            let without = with.clone().with(|c| c.recovery = Recovery::NewReno);
             let configs = if lacks == Side::Initiator { [without, with] } else { [with, without] };
             let [initiator, acceptor] = configs;
             let pair = placed(&plan, Pair::between(initiator, acceptor));

@@ -7,7 +7,11 @@ use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpCon
 
 fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };
-    TcpConfig { recovery: recovery.0, sack_algorithm: recovery.1, smart_acks, ..TcpConfig::preset(preset) }
+    TcpConfig::preset(preset).with(|c| {
+        c.recovery = recovery.0;
+        c.sack_algorithm = recovery.1;
+        c.smart_acks = smart_acks;
+    })
 }
 
 #[test]

@@ -165,10 +165,14 @@ impl SimulatedSide {
     pub fn config(&self, mss: u32) -> TcpConfig {
         let kernel = TcpConfig::preset(Preset::Linux618);
         let kernel = match self.buffer {
-            None => TcpConfig { send_autotune: SendAutotune::Linux, ..kernel },
+            None => kernel.with(|c| c.send_autotune = SendAutotune::Linux),
             Some(bytes) => {
                 let receive_autotune = ReceiveAutotune::Off;
-                TcpConfig { send_buffer: bytes, receive_buffer: bytes, receive_autotune, ..kernel }
+                kernel.with(|c| {
+                    c.send_buffer = bytes;
+                    c.receive_buffer = bytes;
+                    c.receive_autotune = receive_autotune;
+                })
             }
         };
         let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
@@ -176,7 +180,14 @@ impl SimulatedSide {
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
         let max_retries = if sooner { most.max(kernel.max_retries) } else { kernel.max_retries };
-        TcpConfig { mss, congestion, rto_min, rto_max, max_retries, nagle, ..kernel }
+        kernel.with(|c| {
+            c.mss = mss;
+            c.congestion = congestion;
+            c.rto_min = rto_min;
+            c.rto_max = rto_max;
+            c.max_retries = max_retries;
+            c.nagle = nagle;
+        })
     }
 }
 

@@ -113,7 +113,10 @@ fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> F
 /// Returns a network with sockets of 32 KiB, and links with 1.5 Mbps and queue capacity for every flow, so that a flow
 /// behaves the same regardless of their number.
 fn network(preset: Preset, flows: u64, app: App) -> Network {
-    let tcp = TcpConfig { send_buffer: 32 << 10, receive_buffer: 32 << 10, ..TcpConfig::preset(preset) };
+    let tcp = TcpConfig::preset(preset).with(|c| {
+        c.send_buffer = 32 << 10;
+        c.receive_buffer = 32 << 10;
+    });
     let tcp = Arc::new(tcp);
     let link = |name: &str, ends, delay, rate, errors| LinkSpec {
         name: name.to_owned(),

@@ -155,7 +155,10 @@ fn a_constant_rate_uses_its_share() {
 /// Little's law: with a full window W on a link of rate R, a round trip takes W / R.
 #[test]
 fn a_full_window_takes_its_size_over_the_rate() {
-    let tcp = TcpConfig { send_buffer: 64 << 10, receive_buffer: 32 << 10, ..TcpConfig::preset(Preset::Rfc) };
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.send_buffer = 64 << 10;
+        c.receive_buffer = 32 << 10;
+    });
     let segment = f64::from(tcp.mss) + 40.0;
     let in_window = f64::from((32 << 10) / tcp.mss);
     let app = App::Transfer { bytes: 4 << 20, close: Switch::On };

@@ -94,7 +94,7 @@ fn frames_take_their_bytes_and_the_delay() {
 /// Each mark of a queue is counted once, at that queue, and the packet arrives.
 #[test]
 fn marks_are_counted() {
-    let tcp = TcpConfig { ecn: EcnMode::On, ..TcpConfig::preset(Preset::Linux618) };
+    let tcp = TcpConfig::preset(Preset::Linux618).with(|c| c.ecn = EcnMode::On);
     let marked = |tcp: &TcpConfig, ecn: Switch| {
         let mut network = pair(tcp.clone(), 500_000, QueueLimit::Packets(1000));
         let codel = CoDelConfig { ecn, ..CoDelConfig::default() };
@@ -112,7 +112,7 @@ fn marks_are_counted() {
     assert!(may && marks > 0 && drops == 0, "{marks} marks, {drops} drops");
     // Without an offer of ECN, or without a queue that marks, packets are dropped.
     for (ecn, switch) in [(EcnMode::Passive, Switch::On), (EcnMode::On, Switch::Off)] {
-        let (may, marks, drops) = marked(&TcpConfig { ecn, ..tcp.clone() }, switch);
+        let (may, marks, drops) = marked(&tcp.clone().with(|c| c.ecn = ecn), switch);
         assert!(!may && marks == 0 && drops > 0, "{ecn:?} {switch:?}: {marks} marks, {drops} drops");
     }
 }
@@ -120,7 +120,7 @@ fn marks_are_counted() {
 /// A queue of four holds four of an initial window of ten, in addition to the one on the wire; the rest is dropped.
 #[test]
 fn a_full_queue_drops_the_tail() {
-    let tcp = TcpConfig { initial_window: 10, ..TcpConfig::preset(Preset::Rfc) };
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.initial_window = 10);
     for queue in [QueueLimit::Packets(4), QueueLimit::Bytes(4 * 1512)] {
         let outcome = run(&pair(tcp.clone(), 1 << 20, queue), 1, Recording::On);
         let first_window: Vec<bool> = outcome
@@ -144,7 +144,7 @@ fn a_full_queue_drops_the_tail() {
 /// Without loss, a transfer's throughput is that of the link, including headers.
 #[test]
 fn a_long_transfer_fills_the_link() {
-    let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.timestamps = Switch::Off);
     let mss = f64::from(tcp.mss);
     let outcome = run(&pair(tcp, 4_000_000, QueueLimit::Packets(1000)), 1, Recording::Off);
     let throughput = outcome.report.flows[0].throughput();
@@ -355,7 +355,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 fn build(plan: &Plan) -> Network {
-    let tcp = Arc::new(TcpConfig { recovery: plan.recovery, ..TcpConfig::preset(plan.preset) });
+    let tcp = Arc::new(TcpConfig::preset(plan.preset).with(|c| c.recovery = plan.recovery));
     let mut nodes: Vec<NodeSpec> =
         (0..plan.routers).map(|index| node(&format!("r{index}"), NodeKind::Router)).collect();
     let queue = QueueLimit::Packets(60);
@@ -473,7 +473,7 @@ proptest! {
 /// stall in order.
 #[test]
 fn a_script_delays_and_stalls() {
-    let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.timestamps = Switch::Off);
     let mss = u64::from(tcp.mss);
     let mut network = pair(tcp, 10 * mss, QueueLimit::Packets(100));
     let line = |segment: u64, act| ScriptLine {

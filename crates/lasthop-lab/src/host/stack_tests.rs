@@ -45,7 +45,11 @@ fn stack(host: u8) -> Stack {
 
 fn rfc(recovery: Recovery) -> Arc<TcpConfig> {
     let smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
-    Arc::new(TcpConfig { recovery, smart_acks, timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) })
+    Arc::new(TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.recovery = recovery;
+        c.smart_acks = smart_acks;
+        c.timestamps = Switch::Off;
+    }))
 }
 
 fn receive() -> App {
@@ -233,7 +237,10 @@ fn wrong_bytes_are_noticed() {
 fn segments_fit() {
     for recovery in [Recovery::Sack, Recovery::Smart, Recovery::Eln] {
         for mss in [500, 1400, 1460, 9000] {
-            let config = TcpConfig { mss, timestamps: Switch::On, ..TcpConfig::clone(&rfc(recovery)) };
+            let config = TcpConfig::clone(&rfc(recovery)).with(|c| {
+                c.mss = mss;
+                c.timestamps = Switch::On;
+            });
             let mut pair = Pair::begin(&Arc::new(config), 100_000);
             let mut longest = 0;
             let outcomes = pair.run(|_, packet| {

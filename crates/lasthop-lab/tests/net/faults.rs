@@ -26,7 +26,12 @@ fn pause(millis: u64) {
 /// Returns our TCP with timeouts so short that giving up takes a second or two.
 fn impatient() -> TcpConfig {
     let short = Duration::from_millis(50);
-    TcpConfig { rto_initial: short, rto_min: short, rto_max: Duration::from_millis(200), max_retries: 5, ..rfc() }
+    rfc().with(|c| {
+        c.rto_initial = short;
+        c.rto_min = short;
+        c.rto_max = Duration::from_millis(200);
+        c.max_retries = 5;
+    })
 }
 
 /// Closes with a reset.
@@ -201,12 +206,11 @@ fn a_kernel_with_a_tiny_window() {
     let mut transfers = Vec::new();
     for preset in [Preset::Rfc, Preset::Ns2, Preset::BsdLite] {
         // Otherwise probes would be sent after 4.4BSD's 5 s, and after increasing intervals if they are refused.
-        let config = TcpConfig {
-            clock: Clock::Fine,
-            rto_min: Duration::from_millis(100),
-            rto_max: Duration::from_millis(200),
-            ..TcpConfig::preset(preset)
-        };
+        let config = TcpConfig::preset(preset).with(|c| {
+            c.clock = Clock::Fine;
+            c.rto_min = Duration::from_millis(100);
+            c.rto_max = Duration::from_millis(200);
+        });
         for (buffer, bytes) in [(2304, 15_000), (8000, 60_000)] {
             let port = 5000 + transfers.len() as u16;
             let kernel = read_slowly(port, buffer);
@@ -230,7 +234,10 @@ fn a_tiny_window_of_ours() {
         return;
     }
     let host = open(&lossy(0.0), 1);
-    let config = TcpConfig { receive_buffer: 2000, window_scale: None, ..rfc() };
+    let config = rfc().with(|c| {
+        c.receive_buffer = 2000;
+        c.window_scale = None;
+    });
     let ours = host.start_receiving(receiving(config, 4000)).expect("host");
     assert_eq!(send((OURS, 4000), 20_000), Ok(20_000));
     let outcome = ours.wait().expect("host");
@@ -313,7 +320,7 @@ fn ipv6() {
 }
 
 fn impatient_but_steady() -> TcpConfig {
-    TcpConfig { max_retries: 30, ..impatient() }
+    impatient().with(|c| c.max_retries = 30)
 }
 
 /// Returns two hosts of ours, each behind a device, with the kernel as the router between them.
@@ -349,12 +356,11 @@ fn our_schemes_between_hosts_of_ours() {
     let damaging = ErrorSpec::Exponential { mean_bytes: 40_000.0, frames: Frames::Data };
     for recovery in [Recovery::Smart, Recovery::Eln, Recovery::ElnRxmt, Recovery::Sack] {
         let hosts = two_hosts(&[damaging.clone(), ErrorSpec::None], Switch::On);
-        let config = TcpConfig {
-            recovery,
-            smart_acks: if recovery == Recovery::Smart { Switch::On } else { Switch::Off },
-            sack_eln: if recovery == Recovery::Sack { Switch::On } else { Switch::Off },
-            ..impatient_but_steady()
-        };
+        let config = impatient_but_steady().with(|c| {
+            c.recovery = recovery;
+            c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+            c.sack_eln = if recovery == Recovery::Sack { Switch::On } else { Switch::Off };
+        });
         let [from, to] = across(&hosts, &config, 1_000_000);
         assert!(from.is_intact() && to.is_intact() && to.received == 1_000_000, "{recovery:?} {from:?} {to:?}");
         assert!(from.sender.recoveries > 0 && from.sender.source_retransmissions > 0, "{recovery:?}");

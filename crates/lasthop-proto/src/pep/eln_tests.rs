@@ -221,7 +221,7 @@ fn state_ends_with_the_connection_or_for_another() {
 #[test]
 fn marks_help_a_sender_that_heeds_them() {
     let mbps = |recovery| {
-        let tcp = TcpConfig { recovery, ..TcpConfig::preset(Preset::BsdLite) };
+        let tcp = TcpConfig::preset(Preset::BsdLite).with(|c| c.recovery = recovery);
         let loss = Loss { mean_bytes: 65_536.0, burst: 1 };
         let outcome = transfer(marker(), tcp, Duration::from_millis(65), loss, 8_000_000, 1);
         assert!(outcome.marked > 0, "{outcome:?}");

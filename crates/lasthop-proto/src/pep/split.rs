@@ -45,9 +45,10 @@ impl Handover {
     /// Returns the configuration of a leg. With [`Handover::Shared`] its buffers are the relay's.
     fn leg(self, config: Arc<TcpConfig>) -> Arc<TcpConfig> {
         match self {
-            Self::Shared(buffer) => {
-                Arc::new(TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::clone(&config) })
-            }
+            Self::Shared(buffer) => Arc::new(TcpConfig::clone(&config).with(|c| {
+                c.send_buffer = buffer;
+                c.receive_buffer = buffer;
+            })),
             Self::Moved => config,
         }
     }

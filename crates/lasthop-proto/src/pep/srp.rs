@@ -79,7 +79,7 @@ impl SrpEnd {
     /// Returns an end without connections; `tcp` configures those with its own side.
     pub fn new(config: SrpConfig, tcp: Arc<TcpConfig>, phase: TickPhase) -> Self {
         Self {
-            tcp: Arc::new(TcpConfig { receive_buffer: config.buffer, ..TcpConfig::clone(&tcp) }),
+            tcp: Arc::new(TcpConfig::clone(&tcp).with(|c| c.receive_buffer = config.buffer)),
             config,
             phase,
             next: 0,

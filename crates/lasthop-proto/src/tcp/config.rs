@@ -474,6 +474,13 @@ pub struct TcpConfig {
 pub(crate) const AUTOTUNE_START: u32 = 131_072;
 
 impl TcpConfig {
+    /// Returns the settings after `change`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// Returns the window scale that a SYN offers. An auto-tuned buffer offers no more than its size requires (Linux
     /// `tcp_select_initial_window`): its window is rounded up to the unit of the field.
     pub(crate) fn offered_scale(&self) -> Option<u8> {

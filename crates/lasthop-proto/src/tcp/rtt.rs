@@ -369,14 +369,13 @@ mod tests {
     }
 
     fn linux() -> RttEstimator {
-        let config = TcpConfig {
-            rtt_rule: RttRule::Linux,
-            rto_min: Duration::from_millis(200),
-            rto_initial: Duration::from_secs(1),
-            rto_max: Duration::from_secs(120),
-            max_backoff: u32::MAX,
-            ..TcpConfig::preset(Preset::Rfc)
-        };
+        let config = TcpConfig::preset(Preset::Rfc).with(|c| {
+            c.rtt_rule = RttRule::Linux;
+            c.rto_min = Duration::from_millis(200);
+            c.rto_initial = Duration::from_secs(1);
+            c.rto_max = Duration::from_secs(120);
+            c.max_backoff = u32::MAX;
+        });
         RttEstimator::new(Arc::new(config), TickPhase::default())
     }
 

@@ -94,7 +94,7 @@ mod tests {
     const MEMORY: u32 = 2304;
 
     fn buffer() -> SendBuffer {
-        let config = TcpConfig { send_autotune: SendAutotune::Linux, ..TcpConfig::preset(Preset::Linux618) };
+        let config = TcpConfig::preset(Preset::Linux618).with(|c| c.send_autotune = SendAutotune::Linux);
         SendBuffer::new(&config).unwrap()
     }
 

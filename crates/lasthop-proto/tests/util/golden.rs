@@ -115,42 +115,40 @@ pub fn lab(recovery: Recovery) -> TcpConfig {
 
 /// [`lab`] with a first flight of `segments`.
 pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
-    TcpConfig {
-        mss: 1000,
-        send_buffer: 60_000,
-        receive_buffer: 60_000,
-        window_scale: None,
-        timestamps: Switch::Off,
-        recovery,
-        delayed_ack: DelayedAck::Off,
-        initial_window: segments,
-        initial_ssthresh: Some(segments * 1000),
-        limited_transmit: Switch::Off,
-        rto_min: millis(1000),
-        ..TcpConfig::preset(Preset::Rfc)
-    }
+    TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.mss = 1000;
+        c.send_buffer = 60_000;
+        c.receive_buffer = 60_000;
+        c.window_scale = None;
+        c.timestamps = Switch::Off;
+        c.recovery = recovery;
+        c.delayed_ack = DelayedAck::Off;
+        c.initial_window = segments;
+        c.initial_ssthresh = Some(segments * 1000);
+        c.limited_transmit = Switch::Off;
+        c.rto_min = millis(1000);
+    })
 }
 
 /// 4.4BSD without its quirks, simple enough to follow by hand: every segment is acknowledged at once, and congestion
 /// avoidance begins after the first flight of `flight` segments.
 pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
-    TcpConfig {
-        mss: 1000,
-        send_buffer: 60_000,
-        receive_buffer: 60_000,
-        recovery,
-        initial_window: flight,
-        initial_ssthresh: Some(flight * 1000),
-        delayed_ack: DelayedAck::Off,
-        ack_before_read: Switch::Off,
-        growth: Growth::BsdLite2,
-        deflation: Deflation::Always,
-        impure_duplicates: ImpureDuplicates::Ignored,
-        partial_deflation: PartialDeflation::ByAcked,
-        header_prediction: Switch::Off,
-        recovery_guard: RecoveryGuard::Careful,
-        ..TcpConfig::preset(Preset::BsdLite)
-    }
+    TcpConfig::preset(Preset::BsdLite).with(|c| {
+        c.mss = 1000;
+        c.send_buffer = 60_000;
+        c.receive_buffer = 60_000;
+        c.recovery = recovery;
+        c.initial_window = flight;
+        c.initial_ssthresh = Some(flight * 1000);
+        c.delayed_ack = DelayedAck::Off;
+        c.ack_before_read = Switch::Off;
+        c.growth = Growth::BsdLite2;
+        c.deflation = Deflation::Always;
+        c.impure_duplicates = ImpureDuplicates::Ignored;
+        c.partial_deflation = PartialDeflation::ByAcked;
+        c.header_prediction = Switch::Off;
+        c.recovery_guard = RecoveryGuard::Careful;
+    })
 }
 
 /// Segment 1 arrives ten milliseconds late, after all others of the first flight.

@@ -82,7 +82,10 @@ impl Duty {
         let recovery = spec.recovery.unwrap_or(self.recovery);
         let smart = recovery == Recovery::Smart || self.smart_acks.is_on();
         let smart_acks = spec.smart_acks.unwrap_or(if smart { Switch::On } else { Switch::Off });
-        TcpConfig { recovery, smart_acks, ..spec.config.clone() }
+        spec.config.clone().with(|c| {
+            c.recovery = recovery;
+            c.smart_acks = smart_acks;
+        })
     }
 }
 

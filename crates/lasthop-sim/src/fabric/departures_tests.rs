@@ -113,8 +113,18 @@ fn longest(outcome: &Outcome) -> Duration {
 fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
     for congestion in [linux().congestion, ControlRule::BBR] {
         for (medium, queue) in media() {
-            let network =
-                |small_queues| upload(medium, queue, TRANSFER, TcpConfig { small_queues, congestion, ..linux() }, 1);
+            let network = |small_queues| {
+                upload(
+                    medium,
+                    queue,
+                    TRANSFER,
+                    linux().with(|c| {
+                        c.small_queues = small_queues;
+                        c.congestion = congestion;
+                    }),
+                    1,
+                )
+            };
             let outcome = run(&network(Switch::On), 1, Recording::On);
             let report = &outcome.report;
             // Two bursts take 4.8 ms at this rate. CoDel, with a target of 5 ms, drops packets behind them, as in the
@@ -132,7 +142,7 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
             assert!(longest(&outcome) < bound, "{congestion:?} {medium:?} {queue:?}: {:?}", longest(&outcome));
         }
     }
-    let off = TcpConfig { small_queues: Switch::Off, ..linux() };
+    let off = linux().with(|c| c.small_queues = Switch::Off);
     let control = run(&upload(Medium::Duplex, QueueLimit::Packets(30).into(), TRANSFER, off, 1), 1, Recording::Off);
     assert!(control.report.links[0][0].queue_drops > 0, "a window larger than the queue overflows it");
 }
@@ -178,7 +188,7 @@ fn an_upload_beside_a_download_waits_for_nothing() {
         for swapped in [false, true] {
             let app = App::Transfer { bytes: 2_000_000, close: Switch::On };
             // A window of 64 KB overflows no queue.
-            let tcp = TcpConfig { receive_buffer: 65_536, ..linux() };
+            let tcp = linux().with(|c| c.receive_buffer = 65_536);
             let mut network = upload(medium, QueueLimit::Packets(100).into(), app, tcp, 2);
             let own = &mut network.links[0];
             own.directions[0].queue = queue_of(queue, 100);

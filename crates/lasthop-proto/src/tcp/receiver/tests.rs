@@ -29,15 +29,14 @@ struct Bench {
 }
 
 fn config() -> TcpConfig {
-    TcpConfig {
-        mss: MSS,
-        receive_buffer: 256 * 1024,
-        window_scale: Some(7),
-        delayed_ack: DelayedAck::Linux,
-        sack_compression: SackCompression::Linux,
-        dsack: Switch::On,
-        ..TcpConfig::preset(Preset::Rfc)
-    }
+    TcpConfig::preset(Preset::Rfc).with(|c| {
+        c.mss = MSS;
+        c.receive_buffer = 256 * 1024;
+        c.window_scale = Some(7);
+        c.delayed_ack = DelayedAck::Linux;
+        c.sack_compression = SackCompression::Linux;
+        c.dsack = Switch::On;
+    })
 }
 
 fn at(micros: u64) -> Instant {
@@ -159,7 +158,7 @@ fn sixteen_quick_acknowledgments_then_every_second() {
 /// As many as half the window holds, here half of eight segments.
 #[test]
 fn a_small_window_has_fewer_quick_acknowledgments() {
-    let mut bench = Bench::new(TcpConfig { receive_buffer: 8 * MSS, ..config() });
+    let mut bench = Bench::new(config().with(|c| c.receive_buffer = 8 * MSS));
     (1..=7).for_each(|number| bench.segment(u64::from(number) * 1000, number));
     assert_eq!(bench.taken(), [(1000, 1), (2000, 2), (3000, 3), (4000, 4), (6000, 6)]);
 }
@@ -223,7 +222,7 @@ fn slow_arrivals_wait_longer() {
 #[test]
 fn delayed_acknowledgments_leave_at_ticks() {
     let clock = Clock::Jiffies { jiffy: Duration::from_millis(4), wheel: Switch::On };
-    let mut bench = Bench::warmed(TcpConfig { clock, ..config() });
+    let mut bench = Bench::warmed(config().with(|c| c.clock = clock));
     bench.receiver.phase.slow = Duration::from_millis(3);
     for (number, arrival) in [(21, 1_000_900), (22, 1_101_100)] {
         bench.segment(arrival, number);
@@ -264,7 +263,7 @@ fn at_most_44_are_held_back() {
 
 #[test]
 fn without_compression_each_duplicate_leaves_at_once() {
-    let mut bench = Bench::warmed(TcpConfig { sack_compression: SackCompression::Off, ..config() });
+    let mut bench = Bench::warmed(config().with(|c| c.sack_compression = SackCompression::Off));
     (0..30).for_each(|n| bench.segment(1_000_000 + u64::from(n) * 100, 22 + n));
     assert_eq!(bench.acks.len(), 30);
 }
@@ -343,7 +342,7 @@ fn a_duplicate_that_is_held_back_may_go_unreported() {
 
 #[test]
 fn without_dsack_duplicates_are_not_reported() {
-    let mut bench = Bench::warmed(TcpConfig { dsack: Switch::Off, ..config() });
+    let mut bench = Bench::warmed(config().with(|c| c.dsack = Switch::Off));
     bench.segment(1_000_000, 20);
     assert_eq!(bench.acks, [(1_000_000, 20, vec![])]);
 }
@@ -382,13 +381,12 @@ proptest! {
         compression: bool, dsack: bool, autotune: bool, buffer in 4000u32..200_000,
     ) {
         let on = |given| if given { Switch::On } else { Switch::Off };
-        let config = TcpConfig {
-            sack_compression: if compression { SackCompression::Linux } else { SackCompression::Off },
-            dsack: on(dsack),
-            receive_autotune: if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off },
-            receive_buffer: buffer,
-            ..config()
-        };
+        let config = config().with(|c| {
+c.sack_compression = if compression { SackCompression::Linux } else { SackCompression::Off };
+c.dsack = on(dsack);
+c.receive_autotune = if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
+c.receive_buffer = buffer;
+});
         let mut bench = Bench::new(config);
         let mut held = vec![false; 50_000];
         let (mut now, mut acks) = (0, 0);

@@ -7,7 +7,12 @@ use super::*;
 fn tuned() -> TcpConfig {
     let timestamps = Switch::On;
     let receive_autotune = ReceiveAutotune::Linux;
-    TcpConfig { receive_autotune, timestamps, receive_buffer: 32 << 20, window_scale: Some(10), ..config() }
+    config().with(|c| {
+        c.receive_autotune = receive_autotune;
+        c.timestamps = timestamps;
+        c.receive_buffer = 32 << 20;
+        c.window_scale = Some(10);
+    })
 }
 
 /// 128 KiB of memory, half of it data, in whole segments of 1460 bytes: the 64,240 in a Linux SYN, and 63 of the units
