@@ -41,7 +41,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             let Output::Transmit(port, _, packet) = output else { return };
             assert_eq!((port, packet.flow, packet.from), (Port::ONLY, FlowId(0), side));
             let Some(tcp) = packet.tcp() else { panic!("{packet:?}") };
-            assert!(packet.len <= config.mss, "{packet:?}");
+            assert!(packet.len <= config.common.mss, "{packet:?}");
             assert!(packet.header_len <= 100 && tcp.options.sack.as_slice().len() <= 4, "{packet:?}");
             let end = tcp.seq + packet.seq_len();
             if end.gt(Seq(bases.ack)) {
@@ -74,8 +74,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         }
         drain(&mut connection, now, &mut see);
         // Like Linux, a receiver accepts a whole segment as long as the window is open.
-        let beyond = if config.delayed_ack == DelayedAck::Linux { 65_535 } else { 0 };
-        assert!(connection.readable() <= u64::from(config.receive_buffer) + beyond, "accepted data beyond the window");
+        let beyond = if config.receiver.delayed_ack == DelayedAck::Linux { 65_535 } else { 0 };
+        assert!(connection.readable() <= u64::from(config.receiver.receive_buffer) + beyond, "accepted data beyond the window");
         assert!(connection.readable() <= connection.received());
         assert!(connection.acked() <= written, "an acknowledgment of data that was never written was accepted");
         Ok(())

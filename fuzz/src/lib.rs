@@ -141,23 +141,23 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
     let switch = |on| if on { Switch::On } else { Switch::Off };
     let mut config = TcpConfig { recovery: u.choose(&Recovery::ALL)?.0, ..TcpConfig::preset(preset) };
     if u.arbitrary()? {
-        config.mss = u32::from(u.arbitrary::<u8>()?) + 1;
-        config.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
-        config.receive_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        config.common.mss = u32::from(u.arbitrary::<u8>()?) + 1;
+        config.common.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        config.receiver.receive_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
         config.sack_algorithm = *u.choose(&[SackAlgorithm::Sack1, SackAlgorithm::Rfc6675])?;
-        config.sack_blocks = u.int_in_range(1..=4)?;
-        config.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
-        config.timestamps = switch(u.arbitrary()?);
+        config.receiver.sack_blocks = u.int_in_range(1..=4)?;
+        config.receiver.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
+        config.common.timestamps = switch(u.arbitrary()?);
         config.limited_transmit = switch(u.arbitrary()?);
-        config.nagle = if u.arbitrary()? { config.nagle } else { Nagle::Off };
-        config.smart_acks = switch(u.arbitrary()?);
-        config.sack_eln = switch(u.arbitrary()?);
-        config.initial_window = u.int_in_range(1..=20)?;
-        config.dupack_threshold = u.int_in_range(1..=5)?;
+        config.common.nagle = if u.arbitrary()? { config.common.nagle } else { Nagle::Off };
+        config.receiver.smart_acks = switch(u.arbitrary()?);
+        config.common.sack_eln = switch(u.arbitrary()?);
+        config.common.initial_window = u.int_in_range(1..=20)?;
+        config.common.dupack_threshold = u.int_in_range(1..=5)?;
         config.recovery_burst = u.int_in_range(1..=5)?;
         if u.arbitrary()? {
-            config.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
-            (config.ack_congestion, config.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
+            config.receiver.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
+            (config.common.ack_congestion, config.common.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
         }
     }
     Ok(config)

@@ -8,18 +8,18 @@ use lasthop_sim::element::AnyElement;
 
 /// Returns the feature of an endpoint that no kernel has, if any.
 pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
-    if config.ack_congestion != AckCongestion::Off {
+    if config.common.ack_congestion != AckCongestion::Off {
         return Some("acknowledgment congestion control");
     }
     match config.recovery {
         Recovery::Smart => Some("SMART recovery"),
         Recovery::Eln => Some("ELN"),
         Recovery::ElnRxmt => Some("ELN with retransmission"),
-        Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
+        Recovery::Sack if config.common.sack_eln.is_on() => Some("SACK coupled with ELN"),
         Recovery::Rack if config.congestion.algorithm().kernel_name.is_none() => {
             Some(config.congestion.algorithm().title)
         }
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.receiver.smart_acks.is_on() => {
             Some("SMART acknowledgments")
         }
         Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack => None,
@@ -54,7 +54,7 @@ pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
 /// Returns the size of a socket's receive buffer in bytes; `None` if the kernel tunes it, up to the limit set by
 /// [`always`].
 pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
-    (!config.tunes_itself()).then_some(config.receive_buffer)
+    (!config.receiver.tunes_itself()).then_some(config.receiver.receive_buffer)
 }
 
 /// Size from which a send buffer mostly contains large packets, which are nearly all data.
@@ -64,25 +64,25 @@ const LARGE_BUFFER: u32 = 1 << 20;
 /// kernel doubles the value for its own overhead, which small packets use. Large packets do not; but the application
 /// only writes when a third is free (`sk_stream_write_space`), so the buffer is five sixths full on average.
 pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
-    let bytes = config.send_buffer;
+    let bytes = config.common.send_buffer;
     let asked = if bytes < LARGE_BUFFER { bytes } else { bytes / 5 * 3 };
     (config.send_autotune == SendAutotune::Off).then_some(asked)
 }
 
 /// Returns kernel parameters that the lab sets regardless of its settings: ECN, and the limits of buffer tuning.
 pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
-    let ecn = match config.ecn {
+    let ecn = match config.common.ecn {
         EcnMode::Off => 0,
         EcnMode::On => 1,
         EcnMode::Passive => 2,
     };
     let mut values = vec![("net/ipv4/tcp_ecn", ecn.to_string())];
-    if config.tunes_itself() {
+    if config.receiver.tunes_itself() {
         // Minimum, initial and maximum size: the first two are the kernel's defaults.
-        values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
+        values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receiver.receive_buffer)));
     }
     if send_buffer(config).is_none() {
-        values.push(("net/ipv4/tcp_wmem", format!("4096 16384 {}", config.send_buffer.max(16_384))));
+        values.push(("net/ipv4/tcp_wmem", format!("4096 16384 {}", config.common.send_buffer.max(16_384))));
     }
     values
 }
@@ -91,10 +91,10 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
 pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let switch = |on: bool| u8::from(on).to_string();
     let mut values = vec![
-        ("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())),
-        ("net/ipv4/tcp_window_scaling", switch(config.window_scale.is_some())),
-        ("net/ipv4/tcp_slow_start_after_idle", switch(config.idle_restart.is_on())),
-        ("net/ipv4/tcp_reordering", config.dupack_threshold.to_string()),
+        ("net/ipv4/tcp_timestamps", switch(config.common.timestamps.is_on())),
+        ("net/ipv4/tcp_window_scaling", switch(config.receiver.window_scale.is_some())),
+        ("net/ipv4/tcp_slow_start_after_idle", switch(config.common.idle_restart.is_on())),
+        ("net/ipv4/tcp_reordering", config.common.dupack_threshold.to_string()),
     ];
     let rack = config.recovery == Recovery::Rack;
     let if_on = |of_rack: Switch, value: &str| if rack && of_rack.is_on() { value.to_owned() } else { "0".to_owned() };
@@ -102,8 +102,8 @@ pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
     values.push(("net/ipv4/tcp_frto", if_on(config.frto, "2")));
     values.push(("net/ipv4/tcp_early_retrans", if_on(config.tlp, "3")));
     if rack {
-        values.push(("net/ipv4/tcp_dsack", switch(config.dsack.is_on())));
-        let compressed = if config.sack_compression == SackCompression::Linux { "44" } else { "0" };
+        values.push(("net/ipv4/tcp_dsack", switch(config.receiver.dsack.is_on())));
+        let compressed = if config.receiver.sack_compression == SackCompression::Linux { "44" } else { "0" };
         values.push(("net/ipv4/tcp_comp_sack_nr", compressed.to_owned()));
     }
     values

@@ -24,7 +24,7 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("create a TCP socket"))?;
     socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
-    socket.set_tcp_nodelay(config.nagle == Nagle::Off).map_err(fail("set TCP_NODELAY"))?;
+    socket.set_tcp_nodelay(config.common.nagle == Nagle::Off).map_err(fail("set TCP_NODELAY"))?;
     socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
     // Force: beyond the limits of unprivileged sockets. The kernel doubles both for its own overhead, and stops tuning
     // a buffer that was set.

@@ -130,7 +130,7 @@ impl<'n> Plan<'n> {
             }
             for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
                 if !SEGMENTS.contains(&self.segment(config)) {
-                    let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
+                    let name = format!("mss = {} at {}", config.common.mss, network.nodes[node.0].name);
                     return refuse("this segment size", &name, "kernels support 88 to 32767 bytes, including options");
                 }
                 let beyond = kernel::beyond(config, self.lab).filter(|_| !self.says_it_by_sack(config));
@@ -215,8 +215,8 @@ impl<'n> Plan<'n> {
     /// Returns payload and TCP options of a full segment, as in `TCP_MAXSEG`: the kernel subtracts timestamps from it,
     /// whereas the scenario's `mss` is payload only.
     pub fn segment(&self, config: &TcpConfig) -> u32 {
-        let timestamps = self.lab.settings == KernelSettings::Kernel || config.timestamps.is_on();
-        config.mss + if timestamps { TIMESTAMPS } else { 0 }
+        let timestamps = self.lab.settings == KernelSettings::Kernel || config.common.timestamps.is_on();
+        config.common.mss + if timestamps { TIMESTAMPS } else { 0 }
     }
 
     /// Returns the MTU of all devices: that of Ethernet, unless segments are longer.
@@ -228,10 +228,10 @@ impl<'n> Plan<'n> {
         let datagrams = datagrams.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
         // The scenario's `mss` is payload: lasthop's TCP needs space for any options in addition.
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
-            if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
+            if self.is_own(node) { config.common.mss + OPTIONS } else { self.segment(config) }
         };
         let relays = self.emulated().filter_map(|(_, element)| element.endpoints());
-        let relays = relays.flatten().map(|tcp| tcp.mss + OPTIONS);
+        let relays = relays.flatten().map(|tcp| tcp.common.mss + OPTIONS);
         ends.map(segment).chain(relays).chain(datagrams).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
@@ -262,8 +262,8 @@ impl<'n> Plan<'n> {
     /// Returns whether a kernel's SACK blocks can replace the SMART numbers that the scheme needs.
     fn says_it_by_sack(&self, config: &TcpConfig) -> bool {
         self.has_masks()
-            && config.smart_acks.is_on()
-            && config.ack_congestion == AckCongestion::Off
+            && config.receiver.smart_acks.is_on()
+            && config.common.ack_congestion == AckCongestion::Off
             && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
     }
 
@@ -486,8 +486,8 @@ impl<'n> Plan<'n> {
     fn route_metrics(&self, node: NodeId) -> String {
         match self.tcp(node) {
             Some(config) if self.lab.settings == KernelSettings::Scenario => {
-                let rto_min = config.rto_min.as_nanos().div_ceil(1_000_000).max(1);
-                format!(" rto_min {rto_min}ms initcwnd {}", config.initial_window)
+                let rto_min = config.common.rto_min.as_nanos().div_ceil(1_000_000).max(1);
+                format!(" rto_min {rto_min}ms initcwnd {}", config.common.initial_window)
             }
             _ => String::new(),
         }

@@ -104,6 +104,6 @@ fn tcp(plan: &Plan<'_>, node: NodeId) -> Option<RouteTcp> {
     let is_host = plan.network.nodes[node.0].kind == NodeKind::Host;
     let told = is_host && !plan.is_own(node) && plan.lab.settings == KernelSettings::Scenario;
     let config = plan.tcp(node).filter(|_| told)?;
-    let rto_min = std::time::Duration::from_nanos(config.rto_min.as_nanos());
-    Some(RouteTcp { rto_min, initial_window: config.initial_window })
+    let rto_min = std::time::Duration::from_nanos(config.common.rto_min.as_nanos());
+    Some(RouteTcp { rto_min, initial_window: config.common.initial_window })
 }

@@ -154,8 +154,8 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
                 Some(SideSettings {
                     congestion: kernel::congestion(tcp)?.to_owned(),
                     buffer: kernel::receive_buffer(tcp),
-                    rto_min: Some(tcp.rto_min),
-                    rto_max: Some(tcp.rto_max),
+                    rto_min: Some(tcp.common.rto_min),
+                    rto_max: Some(tcp.common.rto_max),
                 })
             };
             Some(Mode::Split(SplitSettings { wireless: side(wireless)?, wired: side(wired)?, repair: *repair }))

@@ -29,24 +29,24 @@ const PRESETS: [Preset; 5] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset:
 /// Returns `preset` with `scheme`, and with timers of a tenth of the duration, so that many timeouts fit into a test.
 fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
     let base = TcpConfig::preset(preset);
-    let clock = match base.clock {
+    let clock = match base.common.clock {
         other @ (Ticks::Fine | Ticks::Jiffies { .. }) => other,
         Ticks::Ticks { slow, fast } => Ticks::Ticks { slow: slow / 10, fast: fast / 10 },
     };
-    let delayed_ack = match base.delayed_ack {
+    let delayed_ack = match base.receiver.delayed_ack {
         DelayedAck::EverySecond { .. } => DelayedAck::EverySecond { timeout: Duration::from_millis(20) },
         other => other,
     };
     base.with(|c| {
-        c.clock = clock;
-        c.delayed_ack = delayed_ack;
-        c.rto_initial = c.rto_initial / 10;
-        c.rto_min = c.rto_min / 10;
-        c.rto_max = Duration::from_secs(1);
-        c.max_retries = 30;
+        c.common.clock = clock;
+        c.receiver.delayed_ack = delayed_ack;
+        c.common.rto_initial = c.common.rto_initial / 10;
+        c.common.rto_min = c.common.rto_min / 10;
+        c.common.rto_max = Duration::from_secs(1);
+        c.common.max_retries = 30;
         c.recovery = recovery;
         c.sack_algorithm = sack_algorithm;
-        c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+        c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
     })
 }
 
@@ -144,8 +144,8 @@ fn throughput_with_a_kernel() {
     let bytes = 2_000_000_000;
     let host = open(&lossy(0.0), 1);
     let config = rfc().with(|c| {
-        c.send_buffer = 4 << 20;
-        c.receive_buffer = 4 << 20;
+        c.common.send_buffer = 4 << 20;
+        c.receiver.receive_buffer = 4 << 20;
     });
     for port in [5000, 5001, 5002] {
         let listener = TcpListener::bind((KERNEL, port)).expect("port");

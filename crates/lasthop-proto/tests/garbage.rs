@@ -28,16 +28,16 @@ fn configs() -> impl Iterator<Item = TcpConfig> {
         TcpConfig::preset(preset).with(|c| {
             c.recovery = recovery;
             c.sack_algorithm = sack_algorithm;
-            c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+            c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
         })
     });
     let linux = TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.delayed_ack = DelayedAck::Linux;
-        c.sack_compression = SackCompression::Linux;
-        c.receive_autotune = ReceiveAutotune::Linux;
+        c.receiver.delayed_ack = DelayedAck::Linux;
+        c.receiver.sack_compression = SackCompression::Linux;
+        c.receiver.receive_autotune = ReceiveAutotune::Linux;
         c.send_autotune = SendAutotune::Linux;
-        c.dsack = Switch::On;
-        c.ecn = EcnMode::On;
+        c.receiver.dsack = Switch::On;
+        c.common.ecn = EcnMode::On;
     });
     all.chain([linux])
 }
@@ -294,7 +294,7 @@ fn fragments_do_not_pile_up() {
         }
         assert!(memory(&pair.ends[1]) < 100_000, "{}", memory(&pair.ends[1]));
 
-        let mut pair = open(config.with(|c| c.initial_window = 40));
+        let mut pair = open(config.with(|c| c.common.initial_window = 40));
         pair.client().write(1 << 20);
         pair.flush();
         for number in 0..30_000u32 {

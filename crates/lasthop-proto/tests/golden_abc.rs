@@ -9,9 +9,9 @@ use util::*;
 
 fn slow_start(growth: Growth, window: u32) -> TcpConfig {
     lab(Recovery::NewReno).with(|c| {
-        c.initial_window = window;
-        c.initial_ssthresh = Some(60_000);
-        c.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
+        c.common.initial_window = window;
+        c.common.initial_ssthresh = Some(60_000);
+        c.receiver.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
         c.growth = growth;
     })
 }

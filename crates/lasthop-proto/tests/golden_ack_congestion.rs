@@ -11,9 +11,9 @@ use util::*;
 
 fn config(ack_congestion: AckCongestion, ecn: EcnMode) -> TcpConfig {
     lab(Recovery::NewReno).with(|c| {
-        c.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
-        c.ack_congestion = ack_congestion;
-        c.ecn = ecn;
+        c.receiver.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
+        c.common.ack_congestion = ack_congestion;
+        c.common.ecn = ecn;
     })
 }
 

@@ -7,7 +7,7 @@ use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
 use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};
 
 fn flight(delayed_ack: DelayedAck, segments: u32) -> Pair {
-    Pair::of(lab_with_window(Recovery::NewReno, segments).with(|c| c.delayed_ack = delayed_ack))
+    Pair::of(lab_with_window(Recovery::NewReno, segments).with(|c| c.receiver.delayed_ack = delayed_ack))
 }
 
 fn every_second() -> DelayedAck {
@@ -29,7 +29,7 @@ fn without_delay_each_segment_is_acknowledged() {
 /// RFC 5681 §4.2: an acknowledgment for at least every second full-sized segment, and within 500 ms (here 200).
 #[test]
 fn every_second_segment() {
-    assert_eq!(TcpConfig::preset(Preset::Rfc).delayed_ack, every_second());
+    assert_eq!(TcpConfig::preset(Preset::Rfc).receiver.delayed_ack, every_second());
     answers(flight(every_second(), 1), 1).expect_acks("250: 1");
     answers(flight(every_second(), 2), 2).expect_acks("50: 2");
     answers(flight(every_second(), 5), 5).expect_acks("50: 2 4\n250: 5");
@@ -62,8 +62,8 @@ fn bsd_every_second_segment_or_the_next_tick() {
     let config = |segments| {
         let lab = lab_with_window(Recovery::NewReno, segments);
         lab.with(|c| {
-            c.delayed_ack = bsd;
-            c.clock = TcpConfig::preset(Preset::BsdLite).clock;
+            c.receiver.delayed_ack = bsd;
+            c.common.clock = TcpConfig::preset(Preset::BsdLite).common.clock;
         })
     };
     answers(Pair::of(config(1)), 1).expect_acks("250: 1");
@@ -74,7 +74,7 @@ fn bsd_every_second_segment_or_the_next_tick() {
     pair.reading = [true, false];
     answers(pair, 5).expect_acks("250: 5");
     // In a buffer of less than four segments, half of it is enough.
-    let mut pair = Pair::between(config(3), config(3).with(|c| c.receive_buffer = 1900));
+    let mut pair = Pair::between(config(3), config(3).with(|c| c.receiver.receive_buffer = 1900));
     pair.connect();
     pair.client().write(1900);
     pair.flush();
@@ -145,9 +145,9 @@ fn sack_blocks_move() {
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
     let config = lab(Recovery::NewReno).with(|c| {
-        c.delayed_ack = every_second();
-        c.timestamps = Switch::On;
-        c.nagle = Nagle::Off;
+        c.receiver.delayed_ack = every_second();
+        c.common.timestamps = Switch::On;
+        c.common.nagle = Nagle::Off;
     });
     let mut pair = Pair::of(config);
     pair.send_segments(1);
@@ -169,7 +169,7 @@ fn the_echo_of_a_delayed_acknowledgment() {
 /// RFC 7323 §4.3: above a gap, the echo is that of the last segment in order; the segment that fills the gap is echoed.
 #[test]
 fn the_echo_across_a_gap() {
-    let config = lab_with_window(Recovery::NewReno, 4).with(|c| c.timestamps = Switch::On);
+    let config = lab_with_window(Recovery::NewReno, 4).with(|c| c.common.timestamps = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.finish();
@@ -186,7 +186,7 @@ fn the_echo_across_a_gap() {
 /// is a reset. Timestamps wrap like sequence numbers.
 #[test]
 fn old_timestamps() {
-    let config = lab(Recovery::NewReno).with(|c| c.timestamps = Switch::On);
+    let config = lab(Recovery::NewReno).with(|c| c.common.timestamps = Switch::On);
     let mut pair = Pair::of(config);
     pair.connect();
     let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
@@ -215,8 +215,8 @@ fn old_timestamps() {
 #[test]
 fn old_timestamps_as_linux_has_them() {
     let config = lab(Recovery::Rack).with(|c| {
-        c.timestamps = Switch::On;
-        c.paws = PawsRule::Linux;
+        c.common.timestamps = Switch::On;
+        c.common.paws = PawsRule::Linux;
     });
     let mut pair = Pair::of(config);
     pair.connect();
@@ -241,9 +241,9 @@ fn old_timestamps_as_linux_has_them() {
 fn overtaken_duplicates() {
     let resent = |paws| {
         let config = lab_with_window(Recovery::Rack, 4).with(|c| {
-            c.timestamps = Switch::On;
-            c.mss = 988;
-            c.paws = paws;
+            c.common.timestamps = Switch::On;
+            c.common.mss = 988;
+            c.common.paws = paws;
         });
         let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
         pair.send_segments(4);
@@ -283,7 +283,7 @@ fn explicit_loss_notification() {
 /// SMART: the number of the segment that caused the acknowledgment.
 #[test]
 fn smart_numbers() {
-    let config = lab_with_window(Recovery::Smart, 4).with(|c| c.smart_acks = Switch::On);
+    let config = lab_with_window(Recovery::Smart, 4).with(|c| c.receiver.smart_acks = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.run_until(pair.first_data() + millis(160));

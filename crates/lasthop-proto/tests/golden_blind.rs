@@ -13,13 +13,13 @@ use lasthop_proto::time::Duration;
 fn cubic() -> TcpConfig {
     lab(Recovery::Rack).with(|c| {
         c.congestion = ControlRule::cubic(HystartRule::Linux);
-        c.mss = 948;
+        c.common.mss = 948;
         c.window_reduction = WindowReduction::Linux;
-        c.timestamps = Switch::On;
-        c.rtt_rule = RttRule::Linux;
-        c.rto_min = millis(200);
-        c.clock = Clock::Fine;
-        c.initial_window = 10;
+        c.common.timestamps = Switch::On;
+        c.common.rtt_rule = RttRule::Linux;
+        c.common.rto_min = millis(200);
+        c.common.clock = Clock::Fine;
+        c.common.initial_window = 10;
     })
 }
 
@@ -29,7 +29,7 @@ fn sends_blindly(config: &TcpConfig, segments: u32, path: impl FnOnce(Pair) -> P
     pair.connect();
     pair.send_segments(segments);
     pair.finish();
-    assert_eq!(pair.ends[0].acked(), u64::from(segments * config.mss));
+    assert_eq!(pair.ends[0].acked(), u64::from(segments * config.common.mss));
     assert!(pair.trace.iter().all(|sent| sent.segment.options.sack.is_empty()));
     pair
 }
@@ -93,7 +93,7 @@ fn duplicates_of_repairs_begin_no_recovery() {
 /// The configured congestion control stays in use.
 #[test]
 fn bbr_paces_without_sack() {
-    let config = TcpConfig::preset(Preset::Linux618Bbr).with(|c| c.clock = Clock::Fine);
+    let config = TcpConfig::preset(Preset::Linux618Bbr).with(|c| c.common.clock = Clock::Fine);
     let pair = sends_blindly(&config, 400, |pair| {
         pair.judged_by(|sent| match (sent.number % 40, sent.transmission) {
             (7, 1) => Fate::Lose,

@@ -70,7 +70,7 @@ fn quirk_2_no_deflation_after_three() {
 fn quirk_3_header_prediction() {
     let window = |header_prediction| {
         bsd(Recovery::Reno, 8).with(|c| {
-            c.receive_buffer = 8000;
+            c.receiver.receive_buffer = 8000;
             c.header_prediction = header_prediction;
         })
     };
@@ -123,12 +123,15 @@ fn the_preset() {
     let bsd = TcpConfig::preset(Preset::BsdLite);
     assert_eq!((bsd.growth, bsd.deflation), (Growth::BsdLite, Deflation::AboveThreshold));
     assert_eq!((bsd.header_prediction, bsd.recovery_guard), (Switch::On, RecoveryGuard::None));
-    assert_eq!((bsd.ack_before_read, bsd.impure_duplicates), (Switch::On, ImpureDuplicates::RestartCount));
+    assert_eq!((bsd.receiver.ack_before_read, bsd.impure_duplicates), (Switch::On, ImpureDuplicates::RestartCount));
     assert_eq!((bsd.partial_deflation, bsd.eln_inflation), (PartialDeflation::ToThreshold, Switch::On));
-    assert_eq!((bsd.recovery, bsd.delayed_ack), (Recovery::Reno, DelayedAck::WindowUpdate));
-    assert_eq!(bsd.clock, Clock::Ticks { slow: millis(500), fast: millis(200) });
-    assert_eq!((bsd.initial_window, bsd.initial_ssthresh, bsd.max_cwnd), (1, Some(65535), 65535));
-    assert_eq!((bsd.rto_initial, bsd.rto_min, bsd.rto_max), (millis(6000), millis(1000), millis(64000)));
+    assert_eq!((bsd.recovery, bsd.receiver.delayed_ack), (Recovery::Reno, DelayedAck::WindowUpdate));
+    assert_eq!(bsd.common.clock, Clock::Ticks { slow: millis(500), fast: millis(200) });
+    assert_eq!((bsd.common.initial_window, bsd.common.initial_ssthresh, bsd.common.max_cwnd), (1, Some(65535), 65535));
+    assert_eq!(
+        (bsd.common.rto_initial, bsd.common.rto_min, bsd.common.rto_max),
+        (millis(6000), millis(1000), millis(64000))
+    );
 }
 
 /// NewReno and SACK use the same windows. NewReno: as in the RFC; `recover` = 8. Partial deflation: `cwnd` 10 - 2 + 1.
@@ -177,8 +180,8 @@ fn slow_start_under_delayed_acknowledgments() {
 fn buffers_carry_whole_segments() {
     for (buffer, segments) in [(8192, 5), (32 * 1024, 23)] {
         let config = TcpConfig::preset(Preset::BsdLite).with(|c| {
-            c.send_buffer = buffer;
-            c.receive_buffer = buffer;
+            c.common.send_buffer = buffer;
+            c.receiver.receive_buffer = buffer;
         });
         let mut pair = Pair::of(config).with_delay(millis(40));
         pair.send_segments(400);

@@ -13,7 +13,7 @@ use lasthop_proto::tcp::config::{Deflation, ImpureDuplicates, PartialDeflation, 
 #[test]
 fn acknowledgments_that_leave_before_the_read() {
     let windows = |ack_before_read| {
-        let config = lab_with_window(Recovery::NewReno, 6).with(|c| c.ack_before_read = ack_before_read);
+        let config = lab_with_window(Recovery::NewReno, 6).with(|c| c.receiver.ack_before_read = ack_before_read);
         let pair = sends(config, 6, |pair| pair.lose(&[(2, 1)]));
         let first = pair.first_data();
         let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack() && sent.at >= first);
@@ -30,7 +30,8 @@ fn acknowledgments_that_leave_before_the_read() {
 /// window, two duplicates are left, which is too few: the timer, restarted at 100, repairs the loss.
 #[test]
 fn a_window_that_moved_costs_a_duplicate() {
-    let config = |ack_before_read| lab_with_window(Recovery::NewReno, 5).with(|c| c.ack_before_read = ack_before_read);
+    let config =
+        |ack_before_read| lab_with_window(Recovery::NewReno, 5).with(|c| c.receiver.ack_before_read = ack_before_read);
     sends(config(Switch::Off), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n100: 2f");
     sends(config(Switch::On), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n1100: 2t");
 }
@@ -42,7 +43,7 @@ fn a_window_that_moved_costs_a_duplicate() {
 fn an_acknowledgment_between_duplicates_restarts_their_count() {
     let story = |impure_duplicates| {
         let config = lab_with_window(Recovery::NewReno, 8).with(|c| {
-            c.ack_before_read = Switch::On;
+            c.receiver.ack_before_read = Switch::On;
             c.impure_duplicates = impure_duplicates;
         });
         let faults = |pair: Pair| {

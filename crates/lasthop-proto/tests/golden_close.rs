@@ -275,7 +275,7 @@ fn data_for_a_closed_end() {
 /// R2).
 #[test]
 fn a_peer_that_vanishes() {
-    let config = lab(Recovery::NewReno).with(|c| c.max_retries = 5);
+    let config = lab(Recovery::NewReno).with(|c| c.common.max_retries = 5);
     let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     pair.send_segments(1);
     pair.finish();

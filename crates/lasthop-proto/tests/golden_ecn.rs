@@ -26,12 +26,12 @@ struct Path {
 
 fn config(ecn: EcnMode) -> TcpConfig {
     TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.mss = 1000;
-        c.ecn = ecn;
-        c.delayed_ack = DelayedAck::Off;
+        c.common.mss = 1000;
+        c.common.ecn = ecn;
+        c.receiver.delayed_ack = DelayedAck::Off;
         c.recovery = Recovery::NewReno;
-        c.timestamps = Switch::Off;
-        c.idle_restart = Switch::Off;
+        c.common.timestamps = Switch::Off;
+        c.common.idle_restart = Switch::Off;
     })
 }
 
@@ -214,13 +214,13 @@ fn what_is_sent_again_takes_no_marks() {
 /// A modern sender, and a peer that echoes marks but sends no SACK.
 fn without_sack(preset: Preset) -> [TcpConfig; 2] {
     let config = TcpConfig::preset(preset).with(|c| {
-        c.mss = 1000;
-        c.ecn = EcnMode::On;
-        c.idle_restart = Switch::Off;
+        c.common.mss = 1000;
+        c.common.ecn = EcnMode::On;
+        c.common.idle_restart = Switch::Off;
     });
     let peer = config.clone().with(|c| {
         c.recovery = Recovery::Reno;
-        c.delayed_ack = DelayedAck::Off;
+        c.receiver.delayed_ack = DelayedAck::Off;
     });
     [config, peer]
 }

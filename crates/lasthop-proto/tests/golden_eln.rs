@@ -203,7 +203,7 @@ fn corruption_then_congestion() {
 /// window.
 fn sack_eln(sack_algorithm: SackAlgorithm) -> TcpConfig {
     lab(Recovery::Sack).with(|c| {
-        c.sack_eln = Switch::On;
+        c.common.sack_eln = Switch::On;
         c.sack_algorithm = sack_algorithm;
     })
 }
@@ -235,7 +235,7 @@ fn sack_and_corruption() {
 fn sack_and_corruption_leave_the_window_alone() {
     for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
         for initial_ssthresh in [Some(1_000_000), Some(2000)] {
-            let config = sack_eln(algorithm).with(|c| c.initial_ssthresh = initial_ssthresh);
+            let config = sack_eln(algorithm).with(|c| c.common.initial_ssthresh = initial_ssthresh);
             let pair = sends(config, 8, |pair| pair.damage(&[(1, 1)]));
             assert_eq!(pair.ends[0].window(), (8000, initial_ssthresh.unwrap()), "{algorithm:?}");
         }

@@ -85,7 +85,7 @@ fn what_a_lost_syn_means_for_data() {
          3100: 2 3",
     );
     // With timestamps the retransmitted SYN still gives a sample (RFC 7323 §4): 100 ms, so the minimum applies.
-    let config = rfc().with(|c| c.timestamps = Switch::On);
+    let config = rfc().with(|c| c.common.timestamps = Switch::On);
     let mut pair = losing_syns(config, &[1], &[]).lose(&[(1, 1)]);
     pair.send_segments(3);
     pair.finish();
@@ -176,7 +176,7 @@ fn refused() {
 fn nobody_there() {
     for preset in [Preset::BsdLite, Preset::Rfc] {
         let config = TcpConfig::preset(preset);
-        let tries = config.max_retries + 1;
+        let tries = config.common.max_retries + 1;
         let mut pair = Pair::of(config).judged_by(|_| Fate::Lose);
         pair.ends[0].connect();
         pair.finish();
@@ -234,14 +234,14 @@ fn nonsense_for_a_listener() {
 #[test]
 fn negotiation() {
     let full = TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.receive_buffer = 1 << 20;
-        c.send_buffer = 1 << 20;
+        c.receiver.receive_buffer = 1 << 20;
+        c.common.send_buffer = 1 << 20;
     });
     let plain = full.clone().with(|c| {
-        c.window_scale = None;
-        c.timestamps = Switch::Off;
+        c.receiver.window_scale = None;
+        c.common.timestamps = Switch::Off;
         c.recovery = Recovery::NewReno;
-        c.mss = 1000;
+        c.common.mss = 1000;
     });
     let options = |client: &TcpConfig, server: &TcpConfig| {
         let mut pair = Pair::between(client.clone(), server.clone());
@@ -271,7 +271,7 @@ fn negotiation() {
     assert_eq!(data, (1000, false, 0xffff));
 
     // No size offered: 536, and the initial window is counted in segments of that size (RFC 6928 §2: 10 of them).
-    let mut pair = Pair::of(full.with(|c| c.timestamps = Switch::Off));
+    let mut pair = Pair::of(full.with(|c| c.common.timestamps = Switch::Off));
     pair.ends[0].connect();
     pair.flush();
     let mut packet = pair.forge(Side::Initiator, Flags::SYN.with(Flags::ACK), 0, 1, 0);
@@ -287,7 +287,7 @@ fn negotiation() {
 /// RFC 9293 §3.8.6: the window of a SYN is never scaled, later ones are.
 #[test]
 fn windows_of_syns_are_not_scaled() {
-    let config = TcpConfig::preset(Preset::Rfc).with(|c| c.receive_buffer = 1 << 20);
+    let config = TcpConfig::preset(Preset::Rfc).with(|c| c.receiver.receive_buffer = 1 << 20);
     let mut pair = Pair::of(config);
     pair.connect();
     let windows: Vec<_> = pair.trace.iter().map(|sent| sent.segment.window).collect();

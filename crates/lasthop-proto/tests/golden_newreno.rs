@@ -165,7 +165,7 @@ fn impatient_and_slow_but_steady() {
     let config = |partial_ack_timer| {
         lab_with_window(Recovery::NewReno, 10).with(|c| {
             c.partial_ack_timer = partial_ack_timer;
-            c.rto_min = millis(320);
+            c.common.rto_min = millis(320);
         })
     };
     let losses = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)];

@@ -7,8 +7,8 @@ use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 
 fn stamped(mss: u32) -> TcpConfig {
     lab(Recovery::NewReno).with(|c| {
-        c.mss = mss;
-        c.timestamps = Switch::On;
+        c.common.mss = mss;
+        c.common.timestamps = Switch::On;
     })
 }
 
@@ -43,8 +43,8 @@ fn options_count() {
 #[test]
 fn the_peers_maximum_counts_options_too() {
     let marked = stamped(1460).with(|c| {
-        c.smart_acks = Switch::On;
-        c.sack_eln = Switch::On;
+        c.receiver.smart_acks = Switch::On;
+        c.common.sack_eln = Switch::On;
     });
     let mut pair = Pair::between(marked, stamped(500));
     let now = pair.now;
@@ -61,7 +61,7 @@ fn the_peers_maximum_counts_options_too() {
 /// A maximum that leaves no space for data is ignored.
 #[test]
 fn the_least() {
-    let mut pair = Pair::between(stamped(1000), stamped(1).with(|c| c.timestamps = Switch::On));
+    let mut pair = Pair::between(stamped(1000), stamped(1).with(|c| c.common.timestamps = Switch::On));
     let now = pair.now;
     pair.client().fit_path(now, 0);
     pair.connect();
@@ -95,7 +95,7 @@ fn the_path_takes_less_than_before() {
 /// SACK blocks that do not fit in a data segment are left to the next pure acknowledgment.
 #[test]
 fn blocks_do_not_lengthen_data() {
-    let config = lab(Recovery::Sack).with(|c| c.mss = 1000);
+    let config = lab(Recovery::Sack).with(|c| c.common.mss = 1000);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     let now = pair.now;
     pair.ends.iter_mut().for_each(|end| end.fit_path(now, 1000));

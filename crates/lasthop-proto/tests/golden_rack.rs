@@ -15,11 +15,11 @@ fn reno() -> TcpConfig {
     lab(Recovery::Rack).with(|c| {
         c.congestion = ControlRule::RENO;
         c.window_reduction = WindowReduction::Linux;
-        c.timestamps = Switch::On;
-        c.rtt_rule = RttRule::Linux;
-        c.rto_min = millis(200);
-        c.clock = Clock::Fine;
-        c.initial_window = 10;
+        c.common.timestamps = Switch::On;
+        c.common.rtt_rule = RttRule::Linux;
+        c.common.rto_min = millis(200);
+        c.common.clock = Clock::Fine;
+        c.common.initial_window = 10;
     })
 }
 
@@ -27,7 +27,7 @@ fn reno() -> TcpConfig {
 fn cubic() -> TcpConfig {
     reno().with(|c| {
         c.congestion = ControlRule::cubic(HystartRule::Linux);
-        c.mss = 948;
+        c.common.mss = 948;
     })
 }
 
@@ -64,7 +64,7 @@ fn one_loss_of_ten() {
 /// to 5 again; 7's leaves 4, so 2 can be sent.
 #[test]
 fn two_losses_of_ten() {
-    sends(reno().with(|c| c.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1)])).expect(
+    sends(reno().with(|c| c.common.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          105.064: 1s
          107.064: 2s",
@@ -75,7 +75,7 @@ fn two_losses_of_ten() {
 /// segment out for each SACK.
 #[test]
 fn four_losses_of_ten() {
-    sends(reno().with(|c| c.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+    sends(reno().with(|c| c.common.mss = 948), 10, |pair| wire(pair).lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          107.064: 1s
          108.064: 2s
@@ -180,7 +180,7 @@ fn after_a_late_segment_the_next_one_is_waited_for() {
 /// Without timestamps the peer's report of a duplicate of 1 reverts the reduction, even after the end of recovery.
 #[test]
 fn a_late_segment_is_undone_by_a_duplicate_sack() {
-    let config = reno().with(|c| c.timestamps = Switch::Off);
+    let config = reno().with(|c| c.common.timestamps = Switch::Off);
     let mut pair = Pair::of(config).treat(1, 1, LATE_BY_A_FLIGHT);
     pair.send_segments(14);
     pair.finish();
@@ -214,11 +214,11 @@ fn a_stall_is_no_loss() {
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Timestamps)), (1, 1));
     // Without timestamps the acknowledgment of 2, which was sent once, shows it.
-    let pair = sends(reno().with(|c| c.timestamps = Switch::Off), 30, |pair| pair.judged_by(stall));
+    let pair = sends(reno().with(|c| c.common.timestamps = Switch::Off), 30, |pair| pair.judged_by(stall));
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Frto)), (1, 1));
     let neither = reno().with(|c| {
-        c.timestamps = Switch::Off;
+        c.common.timestamps = Switch::Off;
         c.frto = Switch::Off;
     });
     assert_eq!(undone(&sends(neither, 30, |pair| pair.judged_by(stall)), Spurious::Frto), 0);
@@ -231,9 +231,9 @@ fn a_stall_is_no_loss() {
 fn a_buffer_that_tunes_itself_holds_data_back_in_a_long_recovery() {
     let ahead = |send_autotune| {
         let config = cubic().with(|c| {
-            c.mss = 1448;
+            c.common.mss = 1448;
             c.send_autotune = send_autotune;
-            c.send_buffer = 4 << 20;
+            c.common.send_buffer = 4 << 20;
         });
         let lost: Vec<_> = (1..=12).map(|transmission| (1, transmission)).collect();
         let pair = sends(config, 60, |pair| wire(pair).lose(&lost));

@@ -15,7 +15,7 @@ use util::*;
 /// The fine-grained round-trip time is configured, between one and two of the real ones.
 fn smart() -> TcpConfig {
     lab(Recovery::Smart).with(|c| {
-        c.smart_acks = Switch::On;
+        c.receiver.smart_acks = Switch::On;
         c.smart_rtt = Some(millis(150));
     })
 }

@@ -98,8 +98,8 @@ fn a_stalled_wireless_side_closes_the_window() {
 #[test]
 fn what_is_moved_waits_in_two_buffers() {
     let config = lab(Recovery::NewReno);
-    let wired = Arc::new(config.clone().with(|c| c.receive_buffer = 6000));
-    let wireless = Arc::new(config.clone().with(|c| c.send_buffer = 4000));
+    let wired = Arc::new(config.clone().with(|c| c.receiver.receive_buffer = 6000));
+    let wireless = Arc::new(config.clone().with(|c| c.common.send_buffer = 4000));
     assert_eq!(Handover::Moved.most_held(&wired, &wireless), 10_000);
     let relay = SplitRelay::new(Handover::Moved, wired, wireless, TickPhase::default(), Switch::Off);
     let mut pair = Pair::of(config).with_middle(relay).judged_by(|sent| {
@@ -124,10 +124,10 @@ fn what_is_moved_waits_in_two_buffers() {
 #[test]
 fn a_full_send_buffer_takes_more_when_a_third_is_free() {
     let config = lab(Recovery::Rack);
-    let wired = Arc::new(config.clone().with(|c| c.receive_buffer = 6000));
+    let wired = Arc::new(config.clone().with(|c| c.receiver.receive_buffer = 6000));
     let send_autotune = SendAutotune::Linux;
     let wireless = Arc::new(config.clone().with(|c| {
-        c.send_buffer = 4 << 20;
+        c.common.send_buffer = 4 << 20;
         c.send_autotune = send_autotune;
     }));
     let relay = SplitRelay::new(Handover::Moved, wired, wireless, TickPhase::default(), Switch::Off);

@@ -95,7 +95,7 @@ fn buffers_are_bounded_where_the_application_stalls() {
     let config = SrpConfig { buffer: 4000, window: 16, ..CONFIG };
     let bridge = bridge(&config);
     let seen = bridge.seen();
-    let mobile = tcp().with(|c| c.receive_buffer = 10_000);
+    let mobile = tcp().with(|c| c.receiver.receive_buffer = 10_000);
     let mut pair = Pair::between(tcp(), mobile).with_middle(bridge);
     pair.reading[1] = false;
     pair.send_segments(40);

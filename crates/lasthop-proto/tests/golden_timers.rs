@@ -15,7 +15,7 @@ fn run(mut pair: Pair, segments: u32) -> Pair {
 
 /// A pair with an initial window of one segment, 400 ms each way.
 fn slow_path(timestamps: Switch) -> Pair {
-    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.timestamps = timestamps);
+    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.common.timestamps = timestamps);
     Pair::of(config).with_delay(millis(400))
 }
 
@@ -60,7 +60,7 @@ fn steady_samples_tighten_the_timeout() {
 /// §2.4: at least one second, although SRTT + 4·RTTVAR is 300. §2.5: at most sixty seconds.
 #[test]
 fn bounds() {
-    let config = lab(Recovery::NewReno).with(|c| c.max_retries = 8);
+    let config = lab(Recovery::NewReno).with(|c| c.common.max_retries = 8);
     let pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     run(pair, 1).expect(
         "0: 1
@@ -80,7 +80,7 @@ fn bounds() {
 /// dropped.
 #[test]
 fn bsd_ticks() {
-    let pair = Pair::of(TcpConfig::preset(Preset::BsdLite).with(|c| c.mss = 1000))
+    let pair = Pair::of(TcpConfig::preset(Preset::BsdLite).with(|c| c.common.mss = 1000))
         .judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     let pair = run(pair, 1);
     let tries: Vec<_> = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).map(|sent| sent.at).collect();
@@ -97,7 +97,7 @@ fn bsd_ticks() {
 #[test]
 fn a_bsd_timeout_takes_two_to_three_ticks() {
     for (start, timeout) in [(0, 1500), (1, 1499), (250, 1250), (499, 1001), (500, 1500)] {
-        let config = TcpConfig::preset(Preset::BsdLite).with(|c| c.mss = 1000);
+        let config = TcpConfig::preset(Preset::BsdLite).with(|c| c.common.mss = 1000);
         let mut pair = Pair::of(config).lose(&[(1, 1)]);
         pair.connect();
         pair.run_until(ms(1000 + start));
@@ -119,15 +119,15 @@ fn initial_windows() {
     assert_eq!(first_flight(TcpConfig::preset(Preset::BsdLite)), 1);
     assert_eq!(first_flight(TcpConfig::preset(Preset::Ns2)), 2);
     assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc)), 10);
-    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.mss = 536)), 10);
-    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.mss = 2000)), 7);
-    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.mss = 8960)), 2);
+    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.common.mss = 536)), 10);
+    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.common.mss = 2000)), 7);
+    assert_eq!(first_flight(TcpConfig::preset(Preset::Rfc).with(|c| c.common.mss = 8960)), 2);
 }
 
 /// Slow start (RFC 5681 §3.1): one segment more per acknowledgment, so 1, 2, 4, 8 when each segment is acknowledged.
 #[test]
 fn slow_start() {
-    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.initial_ssthresh = Some(u32::MAX));
+    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.common.initial_ssthresh = Some(u32::MAX));
     run(Pair::of(config.clone()), 15).expect(
         "0: 1
          100: 2 3
@@ -136,7 +136,7 @@ fn slow_start() {
     );
     // One acknowledgment of two segments counts as one (equation 2: min(N, SMSS)). That of a single segment is 200 ms
     // late.
-    let config = config.with(|c| c.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) });
+    let config = config.with(|c| c.receiver.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) });
     run(Pair::of(config), 12).expect(
         "0: 1
          300: 2 3
@@ -173,14 +173,14 @@ fn idle_restart() {
         pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).count()
     };
     let on = lab(Recovery::NewReno);
-    let off = on.clone().with(|c| c.idle_restart = Switch::Off);
+    let off = on.clone().with(|c| c.common.idle_restart = Switch::Off);
     assert_eq!(flight_after(on.clone(), 999), 11);
     assert_eq!(flight_after(on, 1001), 8);
     assert_eq!(flight_after(off, 100_000), 11);
     let bsd = TcpConfig::preset(Preset::BsdLite).with(|c| {
-        c.mss = 1000;
-        c.send_buffer = 60_000;
-        c.receive_buffer = 60_000;
+        c.common.mss = 1000;
+        c.common.send_buffer = 60_000;
+        c.receiver.receive_buffer = 60_000;
     });
     assert_eq!(flight_after(bsd, 10_000), 1);
 }
@@ -213,12 +213,12 @@ fn the_timer_restarts_with_progress() {
 /// The presets select the rules.
 #[test]
 fn presets() {
-    let rule = |preset| TcpConfig::preset(preset).rtt_rule;
+    let rule = |preset| TcpConfig::preset(preset).common.rtt_rule;
     assert_eq!(
         [rule(Preset::BsdLite), rule(Preset::Ns2), rule(Preset::Rfc)],
         [RttRule::Bsd, RttRule::Ns2, RttRule::Rfc6298]
     );
-    let initial = |preset| TcpConfig::preset(preset).rto_initial;
+    let initial = |preset| TcpConfig::preset(preset).common.rto_initial;
     assert_eq!(
         [initial(Preset::BsdLite), initial(Preset::Ns2), initial(Preset::Rfc)],
         [millis(6000), millis(3000), millis(1000)]

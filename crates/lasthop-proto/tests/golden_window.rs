@@ -9,7 +9,7 @@ use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, Windo
 
 /// The acceptor has a buffer for 4 segments and reads on command.
 fn small_buffer(client: TcpConfig) -> Pair {
-    let server = client.clone().with(|c| c.receive_buffer = 4000);
+    let server = client.clone().with(|c| c.receiver.receive_buffer = 4000);
     let mut pair = Pair::between(client, server);
     pair.reading = [true, false];
     pair
@@ -66,7 +66,7 @@ fn a_closed_window_is_probed() {
 /// Linux probes without data (`tcp_xmit_probe_skb`): nothing is retransmitted after the window has opened.
 #[test]
 fn an_empty_probe_leaves_nothing_to_send_again() {
-    let mut pair = small_buffer(rfc().with(|c| c.window_probe = WindowProbe::Empty));
+    let mut pair = small_buffer(rfc().with(|c| c.common.window_probe = WindowProbe::Empty));
     pair.send_segments(6);
     pair.run_until(ms(500));
     pair.forget();
@@ -91,8 +91,8 @@ fn an_empty_probe_leaves_nothing_to_send_again() {
 #[test]
 fn two_ends_that_probe_each_other_hear_of_open_windows() {
     let config = rfc().with(|c| {
-        c.window_probe = WindowProbe::Empty;
-        c.receive_buffer = 4000;
+        c.common.window_probe = WindowProbe::Empty;
+        c.receiver.receive_buffer = 4000;
     });
     let mut pair = Pair::of(config).judged_by(|sent| {
         let tells = sent.is_pure_ack() && sent.cause != Cause::Probe && sent.at > ms(10_000) && sent.at < ms(11_000);
@@ -115,8 +115,8 @@ fn two_ends_that_probe_each_other_hear_of_open_windows() {
 #[test]
 fn bsd_persist_timer() {
     let bsd = TcpConfig::preset(Preset::BsdLite).with(|c| {
-        c.mss = 1000;
-        c.initial_window = 8;
+        c.common.mss = 1000;
+        c.common.initial_window = 8;
     });
     let mut pair = small_buffer(bsd);
     pair.send_segments(10);
@@ -223,7 +223,7 @@ fn the_sender_does_not_use_silly_windows() {
 /// segment.
 #[test]
 fn windows_smaller_than_a_segment() {
-    let mut pair = Pair::between(rfc(), rfc().with(|c| c.receive_buffer = 600));
+    let mut pair = Pair::between(rfc(), rfc().with(|c| c.receiver.receive_buffer = 600));
     pair.send_segments(3);
     pair.finish();
     assert_eq!(pair.ends[1].received(), 3000);
@@ -252,7 +252,7 @@ fn a_window_taken_back() {
 /// endlessly.
 #[test]
 fn both_windows_closed() {
-    let config = rfc().with(|c| c.receive_buffer = 4000);
+    let config = rfc().with(|c| c.receiver.receive_buffer = 4000);
     let mut pair = Pair::of(config);
     pair.reading = [false, false];
     pair.connect();
@@ -274,7 +274,7 @@ fn both_windows_closed() {
 /// up.
 #[test]
 fn patience_with_a_closed_window() {
-    let config = rfc().with(|c| c.max_retries = 5);
+    let config = rfc().with(|c| c.common.max_retries = 5);
     let mut pair = small_buffer(config.clone());
     pair.send_segments(10);
     pair.client().close();
@@ -307,9 +307,9 @@ fn patience_with_a_closed_window() {
 fn window_scaling() {
     let under_way = |window_scale| {
         let config = TcpConfig::preset(Preset::Rfc).with(|c| {
-            c.window_scale = window_scale;
-            c.receive_buffer = 300_000;
-            c.send_buffer = 1 << 20;
+            c.receiver.window_scale = window_scale;
+            c.receiver.receive_buffer = 300_000;
+            c.common.send_buffer = 1 << 20;
         });
         let mut pair = Pair::of(config);
         pair.send_segments(2000);
@@ -336,7 +336,7 @@ fn window_scaling() {
 /// The send buffer also limits the data in flight.
 #[test]
 fn the_send_buffer() {
-    let config = rfc().with(|c| c.send_buffer = 5500);
+    let config = rfc().with(|c| c.common.send_buffer = 5500);
     let mut pair = Pair::of(config);
     pair.send_segments(20);
     pair.finish();
@@ -352,16 +352,16 @@ fn the_send_buffer() {
 #[test]
 fn a_short_segment_behind_full_ones() {
     let long_write = |nagle| {
-        let mut pair = Pair::of(rfc().with(|c| c.nagle = nagle));
+        let mut pair = Pair::of(rfc().with(|c| c.common.nagle = nagle));
         pair.connect();
         pair.forget();
-        pair.client().write(u64::from(rfc().mss) + 300);
+        pair.client().write(u64::from(rfc().common.mss) + 300);
         pair.flush();
         pair.client().write(200);
         pair.run_until(ms(500));
         pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| (sent.at, sent.len)).collect::<Vec<_>>()
     };
-    let mss = rfc().mss;
+    let mss = rfc().common.mss;
     assert_eq!(long_write(Nagle::On), [(ms(150), mss), (ms(250), 500)]);
     assert_eq!(long_write(Nagle::Minshall), [(ms(150), mss), (ms(150), 300), (ms(250), 200)]);
 }
@@ -373,9 +373,9 @@ fn a_window_that_ends_within_a_segment() {
     let first_flight = |receive_buffer, window_edge| {
         let client = lab(Recovery::Rack).with(|c| {
             c.window_edge = window_edge;
-            c.nagle = Nagle::Minshall;
+            c.common.nagle = Nagle::Minshall;
         });
-        let mut pair = Pair::between(client.clone(), client.with(|c| c.receive_buffer = receive_buffer));
+        let mut pair = Pair::between(client.clone(), client.with(|c| c.receiver.receive_buffer = receive_buffer));
         pair.connect();
         pair.forget();
         pair.client().write(20_000);
@@ -391,7 +391,7 @@ fn a_window_that_ends_within_a_segment() {
 #[test]
 fn nagle() {
     let small_writes = |nagle| {
-        let mut pair = Pair::of(rfc().with(|c| c.nagle = nagle));
+        let mut pair = Pair::of(rfc().with(|c| c.common.nagle = nagle));
         pair.connect();
         pair.forget();
         for _ in 0..4 {
@@ -414,9 +414,9 @@ fn the_end_of_a_burst_is_pushed() {
         let client = lab(Recovery::Rack).with(|c| {
             c.push = push;
             c.window_edge = WindowEdge::Cut;
-            c.nagle = Nagle::Minshall;
+            c.common.nagle = Nagle::Minshall;
         });
-        let mut pair = Pair::between(client.clone(), client.with(|c| c.receive_buffer = receive_buffer));
+        let mut pair = Pair::between(client.clone(), client.with(|c| c.receiver.receive_buffer = receive_buffer));
         pair.connect();
         pair.forget();
         pair.client().write(bytes);

@@ -46,36 +46,37 @@ impl Keys {
         let linux = self.delayed_ack == Some(DelayedAck::Linux);
         let controlled = self.nagle && matches!(self.delayed_ack, Some(DelayedAck::EverySecond { .. }));
         TcpConfig::preset(preset).with(|c| {
-            c.mss = self.mss;
-            c.send_buffer = self.buffers[0];
-            c.receive_buffer = self.buffers[1];
+            c.common.mss = self.mss;
+            c.common.send_buffer = self.buffers[0];
+            c.receiver.receive_buffer = self.buffers[1];
             c.recovery = recovery.0;
             c.sack_algorithm = recovery.1;
-            c.smart_acks = switch(recovery.0 == Recovery::Smart);
-            c.delayed_ack = self.delayed_ack.unwrap_or(c.delayed_ack);
-            c.sack_compression = if linux { SackCompression::Linux } else { SackCompression::Off };
-            c.receive_autotune = if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
+            c.receiver.smart_acks = switch(recovery.0 == Recovery::Smart);
+            c.receiver.delayed_ack = self.delayed_ack.unwrap_or(c.receiver.delayed_ack);
+            c.receiver.sack_compression = if linux { SackCompression::Linux } else { SackCompression::Off };
+            c.receiver.receive_autotune =
+                if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
             c.send_autotune = if self.nagle { SendAutotune::Linux } else { SendAutotune::Off };
-            c.dsack = switch(linux || self.sack_eln);
-            c.ecn = if linux || controlled { EcnMode::On } else { EcnMode::Off };
-            c.ack_congestion = if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off };
+            c.receiver.dsack = switch(linux || self.sack_eln);
+            c.common.ecn = if linux || controlled { EcnMode::On } else { EcnMode::Off };
+            c.common.ack_congestion = if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off };
             c.limited_transmit = switch(self.limited_transmit);
-            c.sack_eln = switch(self.sack_eln);
-            c.nagle = match (self.nagle, linux) {
+            c.common.sack_eln = switch(self.sack_eln);
+            c.common.nagle = match (self.nagle, linux) {
                 (false, _) => Nagle::Off,
                 (true, false) => Nagle::On,
                 (true, true) => Nagle::Minshall,
             };
-            c.paws = if linux { PawsRule::Linux } else { PawsRule::Rfc7323 };
+            c.common.paws = if linux { PawsRule::Linux } else { PawsRule::Rfc7323 };
             c.window_edge = if linux { WindowEdge::Cut } else { WindowEdge::Whole };
-            c.window_probe = if linux { WindowProbe::Empty } else { WindowProbe::Byte };
+            c.common.window_probe = if linux { WindowProbe::Empty } else { WindowProbe::Byte };
             c.push = if linux { Push::Bursts } else { Push::Never };
-            c.timestamps = self.timestamps.map_or(c.timestamps, switch);
+            c.common.timestamps = self.timestamps.map_or(c.common.timestamps, switch);
             // The faults of these tests may hit the same segment many times.
-            c.max_retries = 1000;
+            c.common.max_retries = 1000;
             // Longer than any timeout: after TIME-WAIT an end answers a late copy of the peer's FIN with a reset.
-            c.rto_max = c.rto_max.min(Duration::from_secs(64));
-            c.time_wait = Duration::from_secs(600);
+            c.common.rto_max = c.common.rto_max.min(Duration::from_secs(64));
+            c.common.time_wait = Duration::from_secs(600);
         })
     }
 }
@@ -242,8 +243,9 @@ impl Witness {
             prop_assert!(end.received() <= stream.in_order(), "delivered what never arrived");
             let config = &pair.configs[side.index()];
             // Linux rounds up the window that it advertises, and accepts a segment as long as the window is not zero.
-            let beyond = if config.delayed_ack == DelayedAck::Linux { u64::from(config.mss) } else { 0 };
-            let most = u64::from(config.receive_buffer) + beyond;
+            let beyond =
+                if config.receiver.delayed_ack == DelayedAck::Linux { u64::from(config.common.mss) } else { 0 };
+            let most = u64::from(config.receiver.receive_buffer) + beyond;
             prop_assert!(end.readable() <= most, "{} bytes wait in a buffer of {most}", end.readable());
             if end.peer_closed() {
                 prop_assert_eq!(stream.fin, Some(end.received()));
@@ -355,13 +357,13 @@ proptest! {
     ) {
         for (recovery, sack_algorithm) in Recovery::ALL {
             let config = TcpConfig::preset(Preset::Rfc).with(|c| {
-c.mss = mss;
-c.receive_buffer = buffer;
+c.common.mss = mss;
+c.receiver.receive_buffer = buffer;
 c.recovery = recovery;
 c.sack_algorithm = sack_algorithm;
-c.smart_acks = switch(recovery == Recovery::Smart);
-c.ack_congestion = AckCongestion::Rfc5690;
-c.ecn = EcnMode::On;
+c.receiver.smart_acks = switch(recovery == Recovery::Smart);
+c.common.ack_congestion = AckCongestion::Rfc5690;
+c.common.ecn = EcnMode::On;
 });
             let (mut came, fates) = (0, fates.clone());
             let mut pair = Pair::of(config).with_delay(millis(delay)).judged_by(move |sent| {

@@ -10,7 +10,7 @@ fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     TcpConfig::preset(preset).with(|c| {
         c.recovery = recovery.0;
         c.sack_algorithm = recovery.1;
-        c.smart_acks = smart_acks;
+        c.receiver.smart_acks = smart_acks;
     })
 }
 

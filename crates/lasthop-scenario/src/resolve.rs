@@ -181,7 +181,7 @@ pub(crate) fn senders(spec: &Spec) -> impl Iterator<Item = usize> + '_ {
 fn heeds_eln(config: &TcpConfig) -> bool {
     match config.recovery {
         Recovery::Eln | Recovery::ElnRxmt => true,
-        Recovery::Sack => config.sack_eln.is_on(),
+        Recovery::Sack => config.common.sack_eln.is_on(),
         Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Rack => false,
     }
 }

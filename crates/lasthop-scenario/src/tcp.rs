@@ -149,8 +149,8 @@ impl Layer<'_, '_> {
             Some(common) => self.reader.or_derived(key, common, "as socket_buffer").map(|Window(bytes)| bytes),
             None => self.window(key, base),
         };
-        config.send_buffer = buffer("send_buffer", config.send_buffer)?;
-        config.receive_buffer = buffer("receive_buffer", config.receive_buffer)?;
+        config.common.send_buffer = buffer("send_buffer", config.common.send_buffer)?;
+        config.receiver.receive_buffer = buffer("receive_buffer", config.receiver.receive_buffer)?;
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Layer<'_, '_> {
             let message = "the relay has one buffer for both of its connections; give split_buffer instead".to_owned();
             return Err(self.reader.fail(key, Problem::Conflict(message)));
         }
-        (config.send_buffer, config.receive_buffer) = (buffer, buffer);
+        (config.common.send_buffer, config.receiver.receive_buffer) = (buffer, buffer);
         Ok(())
     }
 
@@ -279,54 +279,54 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     layer.given()?;
     let c = &mut spec.config;
 
-    c.mss = layer.window("mss", c.mss)?;
+    c.common.mss = layer.window("mss", c.common.mss)?;
     match relay_buffer {
         Some(buffer) => layer.relay_buffers(c, buffer)?,
         None => layer.buffers(c)?,
     }
-    let shift = c.window_scale.map(|shift| Whole(shift.into()));
+    let shift = c.receiver.window_scale.map(|shift| Whole(shift.into()));
     let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;
-    c.window_scale = shift.map(|Whole(shift)| shift as u8);
-    c.timestamps = layer.value("timestamps", c.timestamps)?;
-    c.paws = layer.value("paws", c.paws)?;
-    c.headers = layer.value("headers", c.headers)?;
+    c.receiver.window_scale = shift.map(|Whole(shift)| shift as u8);
+    c.common.timestamps = layer.value("timestamps", c.common.timestamps)?;
+    c.common.paws = layer.value("paws", c.common.paws)?;
+    c.common.headers = layer.value("headers", c.common.headers)?;
     let decided = match (preset.and_then(Preset::recovery), &layer.base) {
         (Some(_), Some(preset)) => preset.clone(),
         _ => "default: the scheme decides".to_owned(),
     };
     spec.recovery = layer.by_scheme("recovery", spec.recovery, &decided)?;
     c.sack_algorithm = layer.value("sack_algorithm", c.sack_algorithm)?;
-    c.sack_blocks = layer.whole::<4>("sack_blocks", c.sack_blocks.into())? as u8;
-    c.sack_eln = layer.value("sack_eln", c.sack_eln)?;
+    c.receiver.sack_blocks = layer.whole::<4>("sack_blocks", c.receiver.sack_blocks.into())? as u8;
+    c.common.sack_eln = layer.value("sack_eln", c.common.sack_eln)?;
     spec.smart_acks = layer.by_scheme("smart_acks", spec.smart_acks, SMART_ACKS)?;
     let smart_rtt = layer.optional::<Off, Positive<Duration>>("smart_rtt", c.smart_rtt.map(Positive))?;
     c.smart_rtt = smart_rtt.map(|Positive(span)| span);
 
-    c.clock = layer.clock(c.clock)?;
-    c.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", c.tick_phase)?;
-    c.rtt_rule = layer.value("rtt_rule", c.rtt_rule)?;
-    c.rtt_granularity = layer.span("rtt_granularity", c.rtt_granularity)?;
-    c.rto_initial = layer.span("rto_initial", c.rto_initial)?;
-    c.rto_min = layer.span("rto_min", c.rto_min)?;
-    c.rto_max = layer.span("rto_max", c.rto_max)?;
-    c.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.max_backoff)?;
-    c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
-    c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
-    if c.delayed_ack != DelayedAck::Linux {
+    c.common.clock = layer.clock(c.common.clock)?;
+    c.common.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", c.common.tick_phase)?;
+    c.common.rtt_rule = layer.value("rtt_rule", c.common.rtt_rule)?;
+    c.common.rtt_granularity = layer.span("rtt_granularity", c.common.rtt_granularity)?;
+    c.common.rto_initial = layer.span("rto_initial", c.common.rto_initial)?;
+    c.common.rto_min = layer.span("rto_min", c.common.rto_min)?;
+    c.common.rto_max = layer.span("rto_max", c.common.rto_max)?;
+    c.common.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.common.max_backoff)?;
+    c.common.max_retries = layer.limited_count("max_retries", c.common.max_retries)?;
+    c.receiver.delayed_ack = layer.delayed_ack(c.receiver.delayed_ack)?;
+    if c.receiver.delayed_ack != DelayedAck::Linux {
         // Parts of that receiver are disabled with it unless they are given.
-        (c.sack_compression, c.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
+        (c.receiver.sack_compression, c.receiver.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
     }
-    c.sack_compression = layer.value("sack_compression", c.sack_compression)?;
-    c.dsack = layer.value("dsack", c.dsack)?;
-    c.receive_autotune = layer.value("receive_autotune", c.receive_autotune)?;
+    c.receiver.sack_compression = layer.value("sack_compression", c.receiver.sack_compression)?;
+    c.receiver.dsack = layer.value("dsack", c.receiver.dsack)?;
+    c.receiver.receive_autotune = layer.value("receive_autotune", c.receiver.receive_autotune)?;
     c.send_autotune = layer.value("send_autotune", c.send_autotune)?;
-    c.ack_before_read = layer.value("ack_before_read", c.ack_before_read)?;
-    c.ecn = layer.value("ecn", c.ecn)?;
-    c.ack_congestion = layer.value("ack_congestion", c.ack_congestion)?;
+    c.receiver.ack_before_read = layer.value("ack_before_read", c.receiver.ack_before_read)?;
+    c.common.ecn = layer.value("ecn", c.common.ecn)?;
+    c.common.ack_congestion = layer.value("ack_congestion", c.common.ack_congestion)?;
 
-    c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
-    c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
-    c.max_cwnd = layer.limited_bytes("max_cwnd", c.max_cwnd)?;
+    c.common.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.common.initial_window)?;
+    c.common.initial_ssthresh = initial_ssthresh(&layer, c.common.initial_ssthresh)?;
+    c.common.max_cwnd = layer.limited_bytes("max_cwnd", c.common.max_cwnd)?;
     c.congestion = layer.congestion(c.congestion)?;
     c.window_reduction = layer.value("window_reduction", c.window_reduction)?;
     c.undo = layer.value("undo", c.undo)?;
@@ -335,7 +335,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.small_queues = layer.value("small_queues", c.small_queues)?;
     c.growth = layer.value("growth", c.growth)?;
     c.deflation = layer.value("deflation", c.deflation)?;
-    c.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.dupack_threshold)?;
+    c.common.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.common.dupack_threshold)?;
     c.limited_transmit = layer.value("limited_transmit", c.limited_transmit)?;
     c.header_prediction = layer.value("header_prediction", c.header_prediction)?;
     c.impure_duplicates = layer.value("impure_duplicates", c.impure_duplicates)?;
@@ -344,14 +344,14 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.partial_ack_timer = layer.value("partial_ack_timer", c.partial_ack_timer)?;
     c.partial_deflation = layer.value("partial_deflation", c.partial_deflation)?;
     c.eln_inflation = layer.value("eln_inflation", c.eln_inflation)?;
-    c.idle_restart = layer.value("idle_restart", c.idle_restart)?;
-    c.nagle = layer.value("nagle", c.nagle)?;
-    c.handshake_ack = layer.value("handshake_ack", c.handshake_ack)?;
+    c.common.idle_restart = layer.value("idle_restart", c.common.idle_restart)?;
+    c.common.nagle = layer.value("nagle", c.common.nagle)?;
+    c.common.handshake_ack = layer.value("handshake_ack", c.common.handshake_ack)?;
     c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
     c.window_edge = layer.value("window_edge", c.window_edge)?;
-    c.window_probe = layer.value("window_probe", c.window_probe)?;
+    c.common.window_probe = layer.value("window_probe", c.common.window_probe)?;
     c.push = layer.value("push", c.push)?;
-    c.time_wait = layer.span("time_wait", c.time_wait)?;
+    c.common.time_wait = layer.span("time_wait", c.common.time_wait)?;
     check(reader, c)?;
     Ok(spec)
 }
@@ -372,32 +372,34 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
         None => reader.fail_here(Problem::Conflict(message)),
     };
     let bytes = |bytes: u32| ByteSize(bytes.into());
-    if config.mss > LARGEST_MSS {
-        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(config.mss))));
+    if config.common.mss > LARGEST_MSS {
+        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(config.common.mss))));
     }
     let sizes = [
-        ("send_buffer", config.send_buffer),
-        ("receive_buffer", config.receive_buffer),
-        ("max_cwnd", config.max_cwnd),
-        ("initial_ssthresh", config.initial_ssthresh.unwrap_or(u32::MAX)),
+        ("send_buffer", config.common.send_buffer),
+        ("receive_buffer", config.receiver.receive_buffer),
+        ("max_cwnd", config.common.max_cwnd),
+        ("initial_ssthresh", config.common.initial_ssthresh.unwrap_or(u32::MAX)),
     ];
     for (key, size) in sizes {
-        if size < config.mss {
-            let message = format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(config.mss));
+        if size < config.common.mss {
+            let message =
+                format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(config.common.mss));
             return Err(conflict(&[key, "socket_buffer", "mss", "preset"], message));
         }
     }
-    for (key, span) in [("rto_min", config.rto_min), ("rto_initial", config.rto_initial)] {
-        if span > config.rto_max {
-            let (span, max) = (TimeSpan(span), TimeSpan(config.rto_max));
+    for (key, span) in [("rto_min", config.common.rto_min), ("rto_initial", config.common.rto_initial)] {
+        if span > config.common.rto_max {
+            let (span, max) = (TimeSpan(span), TimeSpan(config.common.rto_max));
             return Err(conflict(&[key, "rto_max", "preset"], format!("{key} = {span} is above rto_max = {max}")));
         }
     }
-    if config.sack_blocks > 3 && config.timestamps.is_on() {
+    if config.receiver.sack_blocks > 3 && config.common.timestamps.is_on() {
         let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
     }
-    if config.ack_congestion == AckCongestion::Rfc5690 && !matches!(config.delayed_ack, DelayedAck::EverySecond { .. })
+    if config.common.ack_congestion == AckCongestion::Rfc5690
+        && !matches!(config.receiver.delayed_ack, DelayedAck::EverySecond { .. })
     {
         let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
                        of the two";
@@ -408,10 +410,10 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
 
 /// Checks the features that need Linux's acknowledgments, or exclude them.
 fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
-    let linux = config.delayed_ack == DelayedAck::Linux;
+    let linux = config.receiver.delayed_ack == DelayedAck::Linux;
     let needs = [
-        ("sack_compression", config.sack_compression != SackCompression::Off),
-        ("receive_autotune", config.receive_autotune != ReceiveAutotune::Off),
+        ("sack_compression", config.receiver.sack_compression != SackCompression::Off),
+        ("receive_autotune", config.receiver.receive_autotune != ReceiveAutotune::Off),
     ];
     for (key, used) in needs {
         if used && !linux {
@@ -421,7 +423,7 @@ fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
             return Err(reader.fail(key, Problem::Conflict(message)));
         }
     }
-    if linux && config.ack_before_read.is_on() {
+    if linux && config.receiver.ack_before_read.is_on() {
         let message = "delayed_ack = \"linux\" and ack_before_read = \"on\" exclude each other: the latter is 4.4BSD's";
         let keys = ["delayed_ack", "ack_before_read", "preset"];
         let key = keys.into_iter().find(|key| reader.has(key)).unwrap_or("delayed_ack");

@@ -47,10 +47,10 @@ impl Shown {
             Self::Recovery => ("recovery", config.recovery.show()),
             Self::SackAlgorithm => ("sack_algorithm", config.sack_algorithm.show()),
             Self::Congestion => ("congestion", config.congestion.algorithm().show()),
-            Self::Timestamps => ("timestamps", config.timestamps.show()),
-            Self::Clock => ("clock", ClockName::of(config.clock).show()),
-            Self::RttRule => ("rtt_rule", config.rtt_rule.show()),
-            Self::DelayedAck => ("delayed_ack", DelayedAckName::of(config.delayed_ack).show()),
+            Self::Timestamps => ("timestamps", config.common.timestamps.show()),
+            Self::Clock => ("clock", ClockName::of(config.common.clock).show()),
+            Self::RttRule => ("rtt_rule", config.common.rtt_rule.show()),
+            Self::DelayedAck => ("delayed_ack", DelayedAckName::of(config.receiver.delayed_ack).show()),
         };
         format!("{key} = {value}")
     }
@@ -94,7 +94,7 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
 /// `hystart` and `congestion`) are checked when they are read.
 const NEEDS: [(&str, Need); 32] = [
-    ("paws", Need { holds: |c| c.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] }),
+    ("paws", Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] }),
     ("sack_algorithm", SACK),
     ("sack_blocks", SELECTIVE),
     ("sack_eln", SACK),
@@ -105,7 +105,9 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "tick_phase",
         Need {
-            holds: |c| !matches!(c.clock, Clock::Fine) || matches!(c.rtt_rule, RttRule::Bsd | RttRule::Ns2),
+            holds: |c| {
+                !matches!(c.common.clock, Clock::Fine) || matches!(c.common.rtt_rule, RttRule::Bsd | RttRule::Ns2)
+            },
             words: "clock = \"ticks\" or \"jiffies\", or rtt_rule = \"bsd\" or \"ns2\"",
             on: &[Shown::Clock, Shown::RttRule],
         },
@@ -113,9 +115,9 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "rtt_granularity",
         Need {
-            holds: |c| match c.rtt_rule {
+            holds: |c| match c.common.rtt_rule {
                 RttRule::Ns2 | RttRule::Rfc6298 => true,
-                RttRule::Bsd => !matches!(c.clock, Clock::Ticks { .. }),
+                RttRule::Bsd => !matches!(c.common.clock, Clock::Ticks { .. }),
                 RttRule::Linux => false,
             },
             words: "rtt_rule = \"ns2\" or \"rfc6298\", or \"bsd\" without clock = \"ticks\"",
@@ -125,7 +127,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "sack_compression",
         Need {
-            holds: |c| c.delayed_ack == DelayedAck::Linux && c.recovery.uses_sack(),
+            holds: |c| c.receiver.delayed_ack == DelayedAck::Linux && c.recovery.uses_sack(),
             words: "delayed_ack = \"linux\", and recovery = \"sack\" or \"rack\"",
             on: &[Shown::DelayedAck, Shown::Recovery],
         },

@@ -100,10 +100,14 @@ fn a_modern_preset_stays_and_the_name_decides_the_congestion_control() {
 fn what_the_scenario_says_itself_lies_over_linux() {
     let scenario = Scenario::builtin("wavelan-wan").unwrap();
     let tcp = sender(&scenario, "E2E-BBR");
-    assert_eq!((tcp.mss, tcp.send_buffer, tcp.receive_buffer), (1400, 32 << 10, 32 << 10));
-    assert_eq!((tcp.rto_min, tcp.delayed_ack), (Duration::from_secs(5), DelayedAck::Off));
+    assert_eq!((tcp.common.mss, tcp.common.send_buffer, tcp.receiver.receive_buffer), (1400, 32 << 10, 32 << 10));
+    assert_eq!((tcp.common.rto_min, tcp.receiver.delayed_ack), (Duration::from_secs(5), DelayedAck::Off));
     assert_eq!((tcp.recovery, tcp.congestion), (Recovery::Rack, ControlRule::BBR));
-    assert!(matches!(tcp.clock, Clock::Jiffies { .. }) && tcp.timestamps.is_on() && tcp.initial_window == 10);
+    assert!(
+        matches!(tcp.common.clock, Clock::Jiffies { .. })
+            && tcp.common.timestamps.is_on()
+            && tcp.common.initial_window == 10
+    );
     // A host's own keys take precedence over those, and its own older preset is replaced like the common one.
     let hosts = [
         ("hosts.source.tcp", "{ mss = 1000 }"),
@@ -111,9 +115,9 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     ];
     let network = network(&scenario.with_overrides(&hosts).unwrap(), "SNOOP");
     let [source, mobile] = network.flows[0].tcp.each_ref().map(|tcp| TcpConfig::clone(tcp));
-    assert_eq!((source.mss, source.send_buffer), (1000, 32 << 10));
-    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Nagle::Off));
-    assert_eq!(mobile.receive_autotune, ReceiveAutotune::Linux);
+    assert_eq!((source.common.mss, source.common.send_buffer), (1000, 32 << 10));
+    assert_eq!((mobile.common.mss, mobile.common.send_buffer, mobile.common.nagle), (536, 4 << 20, Nagle::Off));
+    assert_eq!(mobile.receiver.receive_autotune, ReceiveAutotune::Linux);
 }
 
 /// An explicit key with the preset's value remains explicit, also after `explain` has written it out with all others;
@@ -128,15 +132,15 @@ fn explained_scenarios_remember_what_was_said() {
     let values = Scenario::parse("values.toml", &scenario.to_toml()).unwrap();
     for name in today().map(|scheme| scheme.name) {
         let tcp = sender(&scenario, name);
-        assert_eq!((tcp.send_buffer, tcp.rto_min), (256 << 10, Duration::from_millis(200)), "{name}");
+        assert_eq!((tcp.common.send_buffer, tcp.common.rto_min), (256 << 10, Duration::from_millis(200)), "{name}");
         // The timeout is kept with its kind of delayed acknowledgment.
         let timeout = Duration::from_millis(200);
-        assert_eq!(tcp.delayed_ack, DelayedAck::EverySecond { timeout }, "{name}");
+        assert_eq!(tcp.receiver.delayed_ack, DelayedAck::EverySecond { timeout }, "{name}");
         for other in [&again, &values] {
             assert_eq!(network(other, name), network(&scenario, name), "{name}");
         }
         let changed = again.with_overrides(&[("tcp.mss", "512")]).unwrap();
-        assert_eq!(sender(&changed, name), tcp.with(|c| c.mss = 512), "{name}");
+        assert_eq!(sender(&changed, name), tcp.with(|c| c.common.mss = 512), "{name}");
     }
     // Under its scheme a text is explained with the endpoints of that run, and is equal under it.
     let under = scenario.explain_under(scheme("E2E-BBR3")).unwrap();
@@ -151,17 +155,21 @@ fn congestion_control_for_acknowledgments_brings_the_acknowledgments_that_it_con
     let scenario = parse("ack_congestion = 'rfc5690'", "");
     let plain = sender(&scenario, "LL");
     let same = |tcp: TcpConfig, name: &str| {
-        assert_eq!((tcp.ack_congestion, tcp.delayed_ack), (AckCongestion::Rfc5690, plain.delayed_ack), "{name}");
+        assert_eq!(
+            (tcp.common.ack_congestion, tcp.receiver.delayed_ack),
+            (AckCongestion::Rfc5690, plain.receiver.delayed_ack),
+            "{name}"
+        );
     };
     for name in today().map(|scheme| scheme.name) {
         same(sender(&scenario, name), name);
         same(sender(&Scenario::parse("values.toml", &scenario.to_toml()).unwrap(), name), name);
     }
-    assert!(matches!(plain.delayed_ack, DelayedAck::EverySecond { .. }));
+    assert!(matches!(plain.receiver.delayed_ack, DelayedAck::EverySecond { .. }));
     // Disabled, it needs nothing, and Linux's acknowledgments remain.
     let off = sender(&parse("ack_congestion = 'off'", ""), "SNOOP");
-    assert_eq!(off.delayed_ack, sender(&parse("", ""), "SNOOP").delayed_ack);
-    assert_ne!(off.delayed_ack, plain.delayed_ack);
+    assert_eq!(off.receiver.delayed_ack, sender(&parse("", ""), "SNOOP").receiver.delayed_ack);
+    assert_ne!(off.receiver.delayed_ack, plain.receiver.delayed_ack);
 }
 
 #[test]
@@ -225,10 +233,10 @@ rto_min = '20 ms'";
     let Snoop(studied) = element("LL-SMART-TCP-AWARE").get().cloned().expect("snoop");
     assert_eq!(studied.timer_min, Duration::from_millis(200));
     let Split { wired, wireless, .. } = element("SPLIT-BBR").get().cloned().expect("a relay");
-    assert_eq!((wired.mss, wired.congestion, wireless.congestion), (1200, ControlRule::BBR, BBR3));
-    assert_eq!((wireless.send_buffer, wireless.receive_buffer), (512 << 10, 512 << 10));
-    assert!(!wireless.tunes_itself() && wired.tunes_itself());
-    assert_eq!(wireless.rto_min, Duration::from_millis(20));
+    assert_eq!((wired.common.mss, wired.congestion, wireless.congestion), (1200, ControlRule::BBR, BBR3));
+    assert_eq!((wireless.common.send_buffer, wireless.receiver.receive_buffer), (512 << 10, 512 << 10));
+    assert!(!wireless.receiver.tunes_itself() && wired.receiver.tunes_itself());
+    assert_eq!(wireless.common.rto_min, Duration::from_millis(20));
     // Snoop is beneath the relay, unless it is disabled.
     assert_eq!(network(&scenario, "SPLIT-BBR").elements[1].element.get(), Some(&Snoop(SnoopConfig::beneath_relay())));
     let alone = scenario.with_overrides(&[("base_station.split.repair", "off")]).unwrap();

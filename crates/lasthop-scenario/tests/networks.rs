@@ -89,8 +89,8 @@ fn the_testbeds_have_the_bulk_rates_that_the_study_states() {
 #[test]
 fn the_testbeds_differ_only_where_the_study_says() {
     let [lan, lan8, wan] = ["wavelan-lan", "wavelan-lan-8k", "wavelan-wan"].map(|name| network(name, "E2E"));
-    assert_eq!(lan.flows[0].tcp[0].send_buffer, 32_768);
-    assert_eq!(lan8.flows[0].tcp[1].receive_buffer, 8192);
+    assert_eq!(lan.flows[0].tcp[0].common.send_buffer, 32_768);
+    assert_eq!(lan8.flows[0].tcp[1].receiver.receive_buffer, 8192);
     for network in [&lan, &lan8, &wan] {
         assert_eq!(network.links[1].directions, lan.links[1].directions);
         assert_eq!(network.links[1].medium, lan.links[1].medium);
@@ -110,7 +110,7 @@ fn the_peer_transfer_is_that_of_the_comparison_with_ns2() {
     assert_eq!(wireless.directions[0].errors, ErrorSpec::Uniform { frame_loss: 0.0225, frames: Frames::Data });
     assert_eq!(wireless.directions[1].errors, ErrorSpec::None);
     let tcp = &network.flows[0].tcp[0];
-    assert_eq!((tcp.send_buffer, tcp.mss), (23 * 1400, 1400));
+    assert_eq!((tcp.common.send_buffer, tcp.common.mss), (23 * 1400, 1400));
     let App::Transfer { bytes, close: Switch::Off } = network.flows[0].app else { panic!("a transfer left open") };
     assert_eq!(bytes.div_ceil(1400), 5992);
 }
@@ -145,7 +145,7 @@ fn schemes_decide_what_the_two_ends_run() {
     for (name, recovery, smart_acks) in expected {
         let network = network("wavelan-lan", name);
         assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.recovery), recovery, "{name}");
-        assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.smart_acks), smart_acks, "{name}");
+        assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.receiver.smart_acks), smart_acks, "{name}");
     }
 }
 
@@ -204,7 +204,7 @@ fn schemes_decide_what_the_base_station_does() {
             assert_eq!(base.config, mobile.config);
             assert_eq!((base.config.window, base.config.header, base.config.buffer), (32, 40, 65_536));
             // There is no network between the mobile host's end and its TCP.
-            assert_eq!((base.tcp.initial_window, mobile.tcp.initial_window), (1, 65_536 / 1400));
+            assert_eq!((base.tcp.common.initial_window, mobile.tcp.common.initial_window), (1, 65_536 / 1400));
             continue;
         }
         let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
@@ -219,9 +219,9 @@ fn schemes_decide_what_the_base_station_does() {
             let Split { handover, wired, wireless, .. } = element.element.get().expect("a relay");
             assert!(scheme.name.starts_with("SPLIT"), "{}", scheme.name);
             assert_eq!(*handover, Handover::Shared(65_536));
-            assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
+            assert_eq!((wired.recovery, wired.receiver.smart_acks), (Recovery::Reno, Switch::Off));
             assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
-            assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
+            assert_eq!(wireless.receiver.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
         }
     }
 }
@@ -280,9 +280,9 @@ fn values_set_from_outside_need_no_quotes() {
     assert_eq!(network.links[1].directions[1].errors, uniform);
     assert_eq!(network.links[0].directions[0].queue, QueueLimit::Bytes(65_536).into());
     let [source, mobile] = &network.flows[2].tcp;
-    assert_eq!((source.send_buffer, mobile.receive_buffer), (8192, 8192));
-    assert!(source.timestamps.is_on() && mobile.timestamps.is_on());
-    assert_eq!((source.delayed_ack, mobile.delayed_ack), (DelayedAck::WindowUpdate, DelayedAck::Off));
+    assert_eq!((source.common.send_buffer, mobile.receiver.receive_buffer), (8192, 8192));
+    assert!(source.common.timestamps.is_on() && mobile.common.timestamps.is_on());
+    assert_eq!((source.receiver.delayed_ack, mobile.receiver.delayed_ack), (DelayedAck::WindowUpdate, DelayedAck::Off));
 }
 
 #[test]
@@ -339,17 +339,17 @@ fn a_host_inherits_what_it_does_not_say_itself() {
     let network = everything();
     let (zulu, iss) = node(&network, 0, 0);
     assert_eq!(iss, u32::MAX);
-    assert_eq!((zulu.mss, zulu.send_buffer, zulu.receive_buffer), (1000, 32_000, 32_200));
-    assert_eq!(zulu.clock, Clock::Ticks { slow: Duration::from_millis(250), fast: Duration::from_millis(100) });
-    assert_eq!(zulu.delayed_ack, DelayedAck::EverySecond { timeout: Duration::from_millis(40) });
-    assert_eq!((zulu.initial_ssthresh, zulu.smart_rtt), (Some(65_536), Some(Duration::from_millis(30))));
+    assert_eq!((zulu.common.mss, zulu.common.send_buffer, zulu.receiver.receive_buffer), (1000, 32_000, 32_200));
+    assert_eq!(zulu.common.clock, Clock::Ticks { slow: Duration::from_millis(250), fast: Duration::from_millis(100) });
+    assert_eq!(zulu.receiver.delayed_ack, DelayedAck::EverySecond { timeout: Duration::from_millis(40) });
+    assert_eq!((zulu.common.initial_ssthresh, zulu.smart_rtt), (Some(65_536), Some(Duration::from_millis(30))));
     // Its own preset replaces the common settings.
     let (alpha, _) = node(&network, 0, 1);
-    assert_eq!((alpha.mss, alpha.send_buffer, alpha.window_scale), (1400, 16_384, None));
-    assert_eq!((alpha.recovery, alpha.smart_acks), (Recovery::ElnRxmt, Switch::On));
+    assert_eq!((alpha.common.mss, alpha.common.send_buffer, alpha.receiver.window_scale), (1400, 16_384, None));
+    assert_eq!((alpha.recovery, alpha.receiver.smart_acks), (Recovery::ElnRxmt, Switch::On));
     let (mike, _) = node(&network, 1, 1);
-    assert_eq!((mike.mss, mike.send_buffer, mike.receive_buffer), (1000, 20_000, 10_240));
-    assert_eq!((mike.initial_ssthresh, mike.window_scale), (None, Some(14)));
+    assert_eq!((mike.common.mss, mike.common.send_buffer, mike.receiver.receive_buffer), (1000, 20_000, 10_240));
+    assert_eq!((mike.common.initial_ssthresh, mike.receiver.window_scale), (None, Some(14)));
 }
 
 #[test]
@@ -544,14 +544,14 @@ fn elements_sit_where_they_are_put() {
         [("right", "c", "split"), ("left", "a", "eln-marker"), ("left", "d", "snoop"), ("right", "b", "split")];
     assert_eq!(places, expected);
     let Split { wired, wireless, handover, .. } = network.elements[0].element.get().expect("a relay");
-    assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Nagle::Off, 1460));
+    assert_eq!((*handover, wired.common.nagle, wireless.common.mss), (Handover::Shared(16_384), Nagle::Off, 1460));
     let Split { wired, wireless, .. } = network.elements[3].element.get().expect("a relay");
     assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
-    assert_eq!((wired.mss, wireless.mss), (1000, 500));
+    assert_eq!((wired.common.mss, wireless.common.mss), (1000, 500));
     // Beyond the relay of link b, seen from its router, is the other half of the network.
     assert_eq!(node(&network, 0, 0).0.recovery, Recovery::Sack, "zulu");
     assert_eq!(node(&network, 1, 0).0.recovery, Recovery::Reno, "kilo");
-    assert!(node(&network, 1, 1).0.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
+    assert!(node(&network, 1, 1).0.receiver.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
 }
 
 /// The base station's part is nearest to the router if a port has several elements, followed by those of the scenario

@@ -1,86 +1,105 @@
 //! Tests that every key of `[tcp]` reaches the endpoints.
 
 use lasthop_proto::scheme::SCHEMES;
-use lasthop_proto::tcp::config::{DelayedAck, EcnMode, ReceiveAutotune, SackCompression, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    CommonConfig, DelayedAck, EcnMode, ReceiveAutotune, ReceiverConfig, SackCompression, Switch, TcpConfig,
+};
 use lasthop_scenario::Scenario;
 
-/// Defines a value for each field of `TcpConfig` that no preset has. A new field does not compile until it is added
-/// here.
+/// Defines a value for each field of a part of `TcpConfig` that no preset has. A new field does not compile until it is
+/// added here.
 macro_rules! keys {
-    ($($field:ident: $key:literal = $value:literal),* $(,)?) => {
-        const KEYS: &[(&str, &str, &str)] = &[$((stringify!($field), $key, $value)),*];
-        fn fields(config: TcpConfig) -> Vec<(&'static str, String)> {
-            let TcpConfig { $($field),* } = config;
-            vec![$((stringify!($field), format!("{:?}", $field))),*]
-        }
+    ($($type:ident $(with $($part:ident)*)? { $($field:ident: $key:literal = $value:literal),* $(,)? })*) => {
+        const KEYS: &[(&str, &str, &str)] = &[$($((stringify!($field), $key, $value),)*)*];
+        $(impl Fields for $type {
+            fn fields(&self) -> Vec<(&'static str, String)> {
+                let Self { $($field,)* $($($part: _,)*)? } = self;
+                vec![$((stringify!($field), format!("{:?}", $field))),*]
+            }
+        })*
     };
 }
 
+/// Part of a configuration.
+trait Fields {
+    fn fields(&self) -> Vec<(&'static str, String)>;
+}
+
 keys! {
-    mss: "mss" = "777",
-    send_buffer: "send_buffer" = "54321 B",
-    receive_buffer: "receive_buffer" = "54321 B",
-    window_scale: "window_scale" = "3",
-    timestamps: "timestamps" = "on",
-    paws: "paws" = "linux",
-    headers: "headers" = "ns2-acks-only",
-    recovery: "recovery" = "eln-rxmt",
-    sack_algorithm: "sack_algorithm" = "rfc6675",
-    sack_blocks: "sack_blocks" = "2",
-    sack_eln: "sack_eln" = "on",
-    clock: "slow_tick" = "123 ms",
-    tick_phase: "tick_phase" = "7 ms",
-    rtt_rule: "rtt_rule" = "rfc6298",
-    rtt_granularity: "rtt_granularity" = "7 ms",
-    rto_initial: "rto_initial" = "7 s",
-    rto_min: "rto_min" = "7 ms",
-    rto_max: "rto_max" = "77 s",
-    max_backoff: "max_backoff" = "7",
-    max_retries: "max_retries" = "7",
-    delayed_ack: "delayed_ack" = "every-second",
-    sack_compression: "sack_compression" = "linux",
-    receive_autotune: "receive_autotune" = "linux",
-    send_autotune: "send_autotune" = "linux",
-    dsack: "dsack" = "on",
-    ecn: "ecn" = "passive",
-    ack_congestion: "ack_congestion" = "rfc5690",
-    ack_before_read: "ack_before_read" = "off",
-    initial_window: "initial_window" = "7",
-    initial_ssthresh: "initial_ssthresh" = "7 KiB",
-    max_cwnd: "max_cwnd" = "77 KiB",
-    dupack_threshold: "dupack_threshold" = "7",
-    limited_transmit: "limited_transmit" = "on",
-    congestion: "congestion" = "cubic",
-    window_reduction: "window_reduction" = "linux",
-    undo: "undo" = "off",
-    frto: "frto" = "off",
-    tlp: "tlp" = "off",
-    small_queues: "small_queues" = "on",
-    growth: "growth" = "rfc5681",
-    deflation: "deflation" = "always",
-    header_prediction: "header_prediction" = "off",
-    impure_duplicates: "impure_duplicates" = "ignored",
-    recovery_guard: "recovery_guard" = "careful",
-    partial_ack_timer: "partial_ack_timer" = "impatient",
-    partial_deflation: "partial_deflation" = "by-acked",
-    eln_inflation: "eln_inflation" = "off",
-    idle_restart: "idle_restart" = "off",
-    nagle: "nagle" = "off",
-    handshake_ack: "handshake_ack" = "own",
-    send_quantum: "send_quantum" = "7",
-    window_edge: "window_edge" = "cut",
-    window_probe: "window_probe" = "empty",
-    push: "push" = "bursts",
-    recovery_burst: "recovery_burst" = "7",
-    smart_acks: "smart_acks" = "on",
-    time_wait: "time_wait" = "7 s",
-    smart_rtt: "smart_rtt" = "7 ms",
+    CommonConfig {
+        mss: "mss" = "777",
+        send_buffer: "send_buffer" = "54321 B",
+        timestamps: "timestamps" = "on",
+        paws: "paws" = "linux",
+        headers: "headers" = "ns2-acks-only",
+        sack_eln: "sack_eln" = "on",
+        clock: "slow_tick" = "123 ms",
+        tick_phase: "tick_phase" = "7 ms",
+        rtt_rule: "rtt_rule" = "rfc6298",
+        rtt_granularity: "rtt_granularity" = "7 ms",
+        rto_initial: "rto_initial" = "7 s",
+        rto_min: "rto_min" = "7 ms",
+        rto_max: "rto_max" = "77 s",
+        max_backoff: "max_backoff" = "7",
+        max_retries: "max_retries" = "7",
+        ecn: "ecn" = "passive",
+        ack_congestion: "ack_congestion" = "rfc5690",
+        initial_window: "initial_window" = "7",
+        initial_ssthresh: "initial_ssthresh" = "7 KiB",
+        max_cwnd: "max_cwnd" = "77 KiB",
+        dupack_threshold: "dupack_threshold" = "7",
+        idle_restart: "idle_restart" = "off",
+        nagle: "nagle" = "off",
+        handshake_ack: "handshake_ack" = "own",
+        window_probe: "window_probe" = "empty",
+        time_wait: "time_wait" = "7 s",
+    }
+    ReceiverConfig {
+        receive_buffer: "receive_buffer" = "54321 B",
+        window_scale: "window_scale" = "3",
+        sack_blocks: "sack_blocks" = "2",
+        delayed_ack: "delayed_ack" = "every-second",
+        sack_compression: "sack_compression" = "linux",
+        receive_autotune: "receive_autotune" = "linux",
+        dsack: "dsack" = "on",
+        ack_before_read: "ack_before_read" = "off",
+        smart_acks: "smart_acks" = "on",
+    }
+    TcpConfig with common receiver {
+        recovery: "recovery" = "eln-rxmt",
+        sack_algorithm: "sack_algorithm" = "rfc6675",
+        send_autotune: "send_autotune" = "linux",
+        limited_transmit: "limited_transmit" = "on",
+        congestion: "congestion" = "cubic",
+        window_reduction: "window_reduction" = "linux",
+        undo: "undo" = "off",
+        frto: "frto" = "off",
+        tlp: "tlp" = "off",
+        small_queues: "small_queues" = "on",
+        growth: "growth" = "rfc5681",
+        deflation: "deflation" = "always",
+        header_prediction: "header_prediction" = "off",
+        impure_duplicates: "impure_duplicates" = "ignored",
+        recovery_guard: "recovery_guard" = "careful",
+        partial_ack_timer: "partial_ack_timer" = "impatient",
+        partial_deflation: "partial_deflation" = "by-acked",
+        eln_inflation: "eln_inflation" = "off",
+        send_quantum: "send_quantum" = "7",
+        window_edge: "window_edge" = "cut",
+        push: "push" = "bursts",
+        recovery_burst: "recovery_burst" = "7",
+        smart_rtt: "smart_rtt" = "7 ms",
+    }
 }
 
 fn config(values: &[(String, &str)]) -> TcpConfig {
     let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(values).unwrap();
     let network = scenario.network(&SCHEMES[0]).unwrap();
     TcpConfig::clone(&network.flows[0].tcp[0])
+}
+
+fn fields(config: &TcpConfig) -> Vec<(&'static str, String)> {
+    [config.common.fields(), config.receiver.fields(), config.fields()].concat()
 }
 
 #[test]
@@ -97,8 +116,8 @@ fn each_key_changes_its_own_value_and_no_other() {
             "ack_congestion" => &every_second,
             _ => &separate,
         };
-        let base = fields(config(std::slice::from_ref(tcp)));
-        let set = fields(config(&[tcp.clone(), (format!("tcp.{key}"), value)]));
+        let base = fields(&config(std::slice::from_ref(tcp)));
+        let set = fields(&config(&[tcp.clone(), (format!("tcp.{key}"), value)]));
         let changed: Vec<_> = base.iter().zip(&set).filter(|(base, set)| base != set).map(|(base, _)| base.0).collect();
         assert_eq!(changed, [*field], "{key} = {value}");
     }
@@ -109,20 +128,20 @@ fn numbers_without_a_limit() {
     for (key, largest) in [("max_cwnd", u32::MAX), ("max_retries", u32::MAX), ("recovery_burst", u32::MAX)] {
         let config = config(&[(format!("tcp.{key}"), "unlimited")]);
         let value = match key {
-            "max_cwnd" => config.max_cwnd,
-            "max_retries" => config.max_retries,
+            "max_cwnd" => config.common.max_cwnd,
+            "max_retries" => config.common.max_retries,
             _ => config.recovery_burst,
         };
         assert_eq!(value, largest, "{key}");
     }
-    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "unlimited")]).initial_ssthresh, Some(u32::MAX));
-    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "send-buffer")]).initial_ssthresh, None);
+    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "unlimited")]).common.initial_ssthresh, Some(u32::MAX));
+    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "send-buffer")]).common.initial_ssthresh, None);
 }
 
 #[test]
 fn both_forms_of_a_switch_are_read() {
     for on in ["on", "true"] {
-        assert!(config(&[("tcp.timestamps".to_owned(), on)]).timestamps.is_on());
+        assert!(config(&[("tcp.timestamps".to_owned(), on)]).common.timestamps.is_on());
     }
 }
 
@@ -137,12 +156,18 @@ fn parts_of_a_linux_receiver_need_it() {
                  ecn = \"on\" }";
     let network = of(linux).unwrap();
     let tcp = &network.flows[0].tcp[1];
-    assert_eq!((tcp.delayed_ack, tcp.sack_compression), (DelayedAck::Linux, SackCompression::Linux));
-    assert_eq!((tcp.receive_autotune, tcp.ecn, tcp.dsack), (ReceiveAutotune::Linux, EcnMode::On, Switch::On));
+    assert_eq!((tcp.receiver.delayed_ack, tcp.receiver.sack_compression), (DelayedAck::Linux, SackCompression::Linux));
+    assert_eq!(
+        (tcp.receiver.receive_autotune, tcp.common.ecn, tcp.receiver.dsack),
+        (ReceiveAutotune::Linux, EcnMode::On, Switch::On)
+    );
     // Another receiver over a preset disables its parts automatically.
     let network = of("{ preset = \"linux-6.18\", delayed_ack = \"off\" }").unwrap();
     let tcp = &network.flows[0].tcp[1];
-    assert_eq!((tcp.sack_compression, tcp.receive_autotune), (SackCompression::Off, ReceiveAutotune::Off));
+    assert_eq!(
+        (tcp.receiver.sack_compression, tcp.receiver.receive_autotune),
+        (SackCompression::Off, ReceiveAutotune::Off)
+    );
     for (tcp, expected) in [
         (
             "{ preset = \"rfc\", sack_compression = \"linux\" }",

@@ -160,12 +160,12 @@ fn timers(flow: &FlowSpec) -> Option<String> {
         return None;
     }
     let tcp = &flow.tcp[0];
-    let clock = match tcp.clock {
+    let clock = match tcp.common.clock {
         Clock::Ticks { slow, .. } => format!("4.4BSD's timers (ticks of {})", TimeSpan(slow)),
         Clock::Jiffies { .. } => "Linux's timers".to_owned(),
         Clock::Fine => "timers without ticks".to_owned(),
     };
-    Some(format!("{clock}, timeout of at least {}", TimeSpan(tcp.rto_min)))
+    Some(format!("{clock}, timeout of at least {}", TimeSpan(tcp.common.rto_min)))
 }
 
 /// Records a run; returns the trace, the flow to show, and whether the record ends before the run. If there are so many

@@ -84,8 +84,8 @@ impl Facts {
             Some(Transfer { name: name.to_owned(), bytes, copies: many.then_some(copies) })
         });
         let tcp = network.flows.first().map(|flow| &flow.tcp[0]);
-        let options = tcp.map_or(0, |tcp| if tcp.timestamps == Switch::On { 12 } else { 0 });
-        let frame = tcp.map_or(1500, |tcp| tcp.mss) + 40 + options;
+        let options = tcp.map_or(0, |tcp| if tcp.common.timestamps == Switch::On { 12 } else { 0 });
+        let frame = tcp.map_or(1500, |tcp| tcp.common.mss) + 40 + options;
         let lossy = lossy_link(scenario, &network);
         let key = |key: &str| format!("links.{}.{key}", network.links[lossy].name);
         let error_keys = match scenario.gives(&key("errors")) {
@@ -166,7 +166,7 @@ impl Facts {
             ..control("queue", "Queue", queue.to_string(), queue_stops)
         });
         if let Some(flow) = self.network.flows.first() {
-            let buffer = ByteSize(flow.tcp[0].send_buffer.into());
+            let buffer = ByteSize(flow.tcp[0].common.send_buffer.into());
             controls.push(Control {
                 hint: "Buffer of each end, which limits the window.".to_owned(),
                 keys: ["socket_buffer", "send_buffer", "receive_buffer"].map(|key| format!("tcp.{key}")).into(),

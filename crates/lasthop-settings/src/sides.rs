@@ -169,9 +169,9 @@ impl SimulatedSide {
             Some(bytes) => {
                 let receive_autotune = ReceiveAutotune::Off;
                 kernel.with(|c| {
-                    c.send_buffer = bytes;
-                    c.receive_buffer = bytes;
-                    c.receive_autotune = receive_autotune;
+                    c.common.send_buffer = bytes;
+                    c.receiver.receive_buffer = bytes;
+                    c.receiver.receive_autotune = receive_autotune;
                 })
             }
         };
@@ -179,14 +179,14 @@ impl SimulatedSide {
         // It gives up after the same time, not after the same number of timeouts.
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
-        let max_retries = if sooner { most.max(kernel.max_retries) } else { kernel.max_retries };
+        let max_retries = if sooner { most.max(kernel.common.max_retries) } else { kernel.common.max_retries };
         kernel.with(|c| {
-            c.mss = mss;
+            c.common.mss = mss;
             c.congestion = congestion;
-            c.rto_min = rto_min;
-            c.rto_max = rto_max;
-            c.max_retries = max_retries;
-            c.nagle = nagle;
+            c.common.rto_min = rto_min;
+            c.common.rto_max = rto_max;
+            c.common.max_retries = max_retries;
+            c.common.nagle = nagle;
         })
     }
 }
@@ -206,8 +206,8 @@ mod tests {
             rto_max: Duration::from_secs(rto_max),
         };
         let [short, own] = [3, 120].map(|seconds| side(seconds).config(1448));
-        assert_eq!((short.rto_max, short.max_retries), (Duration::from_secs(3), 309));
-        assert_eq!((own.rto_max, own.max_retries), (Duration::from_secs(120), 15));
+        assert_eq!((short.common.rto_max, short.common.max_retries), (Duration::from_secs(3), 309));
+        assert_eq!((own.common.rto_max, own.common.max_retries), (Duration::from_secs(120), 15));
     }
 
     /// The names of schemes agree with the gateway's defaults.

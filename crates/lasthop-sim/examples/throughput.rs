@@ -114,8 +114,8 @@ fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> F
 /// behaves the same regardless of their number.
 fn network(preset: Preset, flows: u64, app: App) -> Network {
     let tcp = TcpConfig::preset(preset).with(|c| {
-        c.send_buffer = 32 << 10;
-        c.receive_buffer = 32 << 10;
+        c.common.send_buffer = 32 << 10;
+        c.receiver.receive_buffer = 32 << 10;
     });
     let tcp = Arc::new(tcp);
     let link = |name: &str, ends, delay, rate, errors| LinkSpec {

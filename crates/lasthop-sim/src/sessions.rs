@@ -119,7 +119,7 @@ impl Session {
     fn remember(&mut self, place: Place) {
         if self.spec.syn_loss_memory.is_on() {
             let setup = &mut self.setups[place.pair][leg_index(place.leg)][Side::Initiator.index()];
-            setup.config = Arc::new(TcpConfig::clone(&setup.config).with(|c| c.initial_window = 1));
+            setup.config = Arc::new(TcpConfig::clone(&setup.config).with(|c| c.common.initial_window = 1));
         }
     }
 

@@ -148,7 +148,7 @@ impl Simulation {
             fabric.only = Some(flow);
         }
         let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
-            let (id, headers) = (FlowId(index as u32), flow.tcp[0].headers);
+            let (id, headers) = (FlowId(index as u32), flow.tcp[0].common.headers);
             match flow.app {
                 App::OnOff(config) => {
                     let stream = root.stream(&format!("flows/{}/on-off", flow.name));
@@ -566,13 +566,13 @@ pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
         let phase = root.stream(&format!("hosts/{name}/ticks/{which}")).below(period.as_nanos());
         Duration::from_nanos(phase)
     };
-    let (slow, fast) = match config.clock {
+    let (slow, fast) = match config.common.clock {
         Clock::Ticks { slow, fast } => (slow, fast),
-        Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
+        Clock::Fine => (config.common.rtt_granularity, config.common.rtt_granularity),
         // The outer levels of the timer wheel count from the start of the host.
         Clock::Jiffies { jiffy, .. } => (jiffy * 4096, jiffy),
     };
-    match config.tick_phase {
+    match config.common.tick_phase {
         Some(phase) => TickPhase { slow: phase, fast: phase },
         None => TickPhase { slow: draw("slow", slow), fast: draw("fast", fast) },
     }

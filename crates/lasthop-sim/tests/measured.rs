@@ -156,11 +156,11 @@ fn a_constant_rate_uses_its_share() {
 #[test]
 fn a_full_window_takes_its_size_over_the_rate() {
     let tcp = TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.send_buffer = 64 << 10;
-        c.receive_buffer = 32 << 10;
+        c.common.send_buffer = 64 << 10;
+        c.receiver.receive_buffer = 32 << 10;
     });
-    let segment = f64::from(tcp.mss) + 40.0;
-    let in_window = f64::from((32 << 10) / tcp.mss);
+    let segment = f64::from(tcp.common.mss) + 40.0;
+    let in_window = f64::from((32 << 10) / tcp.common.mss);
     let app = App::Transfer { bytes: 4 << 20, close: Switch::On };
     let report = metered(&network(1_000_000, QueueLimit::Packets(100), Medium::Duplex, vec![(app, tcp)], 600));
     let flow = &report.flows[0];

@@ -94,7 +94,7 @@ fn frames_take_their_bytes_and_the_delay() {
 /// Each mark of a queue is counted once, at that queue, and the packet arrives.
 #[test]
 fn marks_are_counted() {
-    let tcp = TcpConfig::preset(Preset::Linux618).with(|c| c.ecn = EcnMode::On);
+    let tcp = TcpConfig::preset(Preset::Linux618).with(|c| c.common.ecn = EcnMode::On);
     let marked = |tcp: &TcpConfig, ecn: Switch| {
         let mut network = pair(tcp.clone(), 500_000, QueueLimit::Packets(1000));
         let codel = CoDelConfig { ecn, ..CoDelConfig::default() };
@@ -112,7 +112,7 @@ fn marks_are_counted() {
     assert!(may && marks > 0 && drops == 0, "{marks} marks, {drops} drops");
     // Without an offer of ECN, or without a queue that marks, packets are dropped.
     for (ecn, switch) in [(EcnMode::Passive, Switch::On), (EcnMode::On, Switch::Off)] {
-        let (may, marks, drops) = marked(&tcp.clone().with(|c| c.ecn = ecn), switch);
+        let (may, marks, drops) = marked(&tcp.clone().with(|c| c.common.ecn = ecn), switch);
         assert!(!may && marks == 0 && drops > 0, "{ecn:?} {switch:?}: {marks} marks, {drops} drops");
     }
 }
@@ -120,7 +120,7 @@ fn marks_are_counted() {
 /// A queue of four holds four of an initial window of ten, in addition to the one on the wire; the rest is dropped.
 #[test]
 fn a_full_queue_drops_the_tail() {
-    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.initial_window = 10);
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.common.initial_window = 10);
     for queue in [QueueLimit::Packets(4), QueueLimit::Bytes(4 * 1512)] {
         let outcome = run(&pair(tcp.clone(), 1 << 20, queue), 1, Recording::On);
         let first_window: Vec<bool> = outcome
@@ -144,8 +144,8 @@ fn a_full_queue_drops_the_tail() {
 /// Without loss, a transfer's throughput is that of the link, including headers.
 #[test]
 fn a_long_transfer_fills_the_link() {
-    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.timestamps = Switch::Off);
-    let mss = f64::from(tcp.mss);
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.common.timestamps = Switch::Off);
+    let mss = f64::from(tcp.common.mss);
     let outcome = run(&pair(tcp, 4_000_000, QueueLimit::Packets(1000)), 1, Recording::Off);
     let throughput = outcome.report.flows[0].throughput();
     let most = 1e6 * mss / (mss + 40.0);
@@ -473,8 +473,8 @@ proptest! {
 /// stall in order.
 #[test]
 fn a_script_delays_and_stalls() {
-    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.timestamps = Switch::Off);
-    let mss = u64::from(tcp.mss);
+    let tcp = TcpConfig::preset(Preset::Rfc).with(|c| c.common.timestamps = Switch::Off);
+    let mss = u64::from(tcp.common.mss);
     let mut network = pair(tcp, 10 * mss, QueueLimit::Packets(100));
     let line = |segment: u64, act| ScriptLine {
         flow: None,

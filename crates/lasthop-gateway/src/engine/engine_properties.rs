@@ -187,8 +187,8 @@ enum Happening {
 /// Runs two of our own endpoints with real bytes between them; up to `merge` segments travel as one packet to the hop.
 fn transfer(loss: f64, merge: u32, seed: u64, sack: bool, mode: Mode) -> Outcome {
     let mut tcp = TcpConfig::preset(Preset::Rfc);
-    (tcp.mss, tcp.send_buffer, tcp.receive_buffer) = (1448, 200_000, 200_000);
-    (tcp.window_scale, tcp.timestamps) = (Some(5), if sack { Switch::On } else { Switch::Off });
+    (tcp.common.mss, tcp.common.send_buffer, tcp.receiver.receive_buffer) = (1448, 200_000, 200_000);
+    (tcp.receiver.window_scale, tcp.common.timestamps) = (Some(5), if sack { Switch::On } else { Switch::Off });
     if !sack {
         tcp.recovery = lasthop_proto::tcp::config::Recovery::NewReno;
     }

@@ -192,7 +192,7 @@ impl End {
         // Data before the window was checked when it first arrived; data beyond it is not accepted.
         let skip = usize::try_from(-offset).unwrap_or(0).min(payload.len());
         let fresh = &payload[skip..];
-        if fresh.is_empty() || offset + skip as i64 > i64::from(self.config.receive_buffer) {
+        if fresh.is_empty() || offset + skip as i64 > i64::from(self.config.receiver.receive_buffer) {
             return;
         }
         let position = received.saturating_add_signed(offset + skip as i64);
@@ -228,7 +228,7 @@ impl End {
     /// §4.1).
     pub fn is_outstanding(&self, seq: Seq) -> bool {
         let una = self.iss.0.wrapping_add(1).wrapping_add(self.connection.acked() as u32);
-        let under_way = self.connection.unacked().min(u64::from(self.config.send_buffer));
+        let under_way = self.connection.unacked().min(u64::from(self.config.common.send_buffer));
         u64::from(seq.0.wrapping_sub(una)) < under_way
     }
 

@@ -47,8 +47,8 @@ fn rfc(recovery: Recovery) -> Arc<TcpConfig> {
     let smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
     Arc::new(TcpConfig::preset(Preset::Rfc).with(|c| {
         c.recovery = recovery;
-        c.smart_acks = smart_acks;
-        c.timestamps = Switch::Off;
+        c.receiver.smart_acks = smart_acks;
+        c.common.timestamps = Switch::Off;
     }))
 }
 
@@ -238,8 +238,8 @@ fn segments_fit() {
     for recovery in [Recovery::Sack, Recovery::Smart, Recovery::Eln] {
         for mss in [500, 1400, 1460, 9000] {
             let config = TcpConfig::clone(&rfc(recovery)).with(|c| {
-                c.mss = mss;
-                c.timestamps = Switch::On;
+                c.common.mss = mss;
+                c.common.timestamps = Switch::On;
             });
             let mut pair = Pair::begin(&Arc::new(config), 100_000);
             let mut longest = 0;

@@ -27,10 +27,10 @@ fn pause(millis: u64) {
 fn impatient() -> TcpConfig {
     let short = Duration::from_millis(50);
     rfc().with(|c| {
-        c.rto_initial = short;
-        c.rto_min = short;
-        c.rto_max = Duration::from_millis(200);
-        c.max_retries = 5;
+        c.common.rto_initial = short;
+        c.common.rto_min = short;
+        c.common.rto_max = Duration::from_millis(200);
+        c.common.max_retries = 5;
     })
 }
 
@@ -207,9 +207,9 @@ fn a_kernel_with_a_tiny_window() {
     for preset in [Preset::Rfc, Preset::Ns2, Preset::BsdLite] {
         // Otherwise probes would be sent after 4.4BSD's 5 s, and after increasing intervals if they are refused.
         let config = TcpConfig::preset(preset).with(|c| {
-            c.clock = Clock::Fine;
-            c.rto_min = Duration::from_millis(100);
-            c.rto_max = Duration::from_millis(200);
+            c.common.clock = Clock::Fine;
+            c.common.rto_min = Duration::from_millis(100);
+            c.common.rto_max = Duration::from_millis(200);
         });
         for (buffer, bytes) in [(2304, 15_000), (8000, 60_000)] {
             let port = 5000 + transfers.len() as u16;
@@ -235,8 +235,8 @@ fn a_tiny_window_of_ours() {
     }
     let host = open(&lossy(0.0), 1);
     let config = rfc().with(|c| {
-        c.receive_buffer = 2000;
-        c.window_scale = None;
+        c.receiver.receive_buffer = 2000;
+        c.receiver.window_scale = None;
     });
     let ours = host.start_receiving(receiving(config, 4000)).expect("host");
     assert_eq!(send((OURS, 4000), 20_000), Ok(20_000));
@@ -320,7 +320,7 @@ fn ipv6() {
 }
 
 fn impatient_but_steady() -> TcpConfig {
-    impatient().with(|c| c.max_retries = 30)
+    impatient().with(|c| c.common.max_retries = 30)
 }
 
 /// Returns two hosts of ours, each behind a device, with the kernel as the router between them.
@@ -358,8 +358,8 @@ fn our_schemes_between_hosts_of_ours() {
         let hosts = two_hosts(&[damaging.clone(), ErrorSpec::None], Switch::On);
         let config = impatient_but_steady().with(|c| {
             c.recovery = recovery;
-            c.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
-            c.sack_eln = if recovery == Recovery::Sack { Switch::On } else { Switch::Off };
+            c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+            c.common.sack_eln = if recovery == Recovery::Sack { Switch::On } else { Switch::Off };
         });
         let [from, to] = across(&hosts, &config, 1_000_000);
         assert!(from.is_intact() && to.is_intact() && to.received == 1_000_000, "{recovery:?} {from:?} {to:?}");

@@ -144,7 +144,7 @@ fn an_overtaken_acknowledgment_is_kept_from_the_sender() {
 /// Runs a download of 2 MB over the rig's hop at 1.5 Mbps.
 fn download(late: Duration, loss: Loss, seed: u64) -> Outcome {
     let mut tcp = TcpConfig::preset(Preset::Linux618);
-    (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
+    (tcp.common.send_buffer, tcp.receiver.receive_buffer) = (1 << 20, 1 << 20);
     let base = Snoop::new(SnoopConfig::gateway());
     transfer_late(base, tcp, Duration::from_millis(5), (loss, Late(late)), 2_000_000, seed)
 }

@@ -1084,8 +1084,8 @@ fn the_four_schemes_of_the_paper() {
         for (detection, awareness) in [DuplicateAcks, Smart].into_iter().flat_map(|d| [(d, Unaware), (d, Aware)]) {
             for seed in 0..4 {
                 let mut tcp = TcpConfig::preset(Preset::BsdLite);
-                (tcp.send_buffer, tcp.receive_buffer) = (buffer, buffer);
-                tcp.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
+                (tcp.common.send_buffer, tcp.receiver.receive_buffer) = (buffer, buffer);
+                tcp.receiver.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
                 let loss = Loss { mean_bytes: 65_536.0, burst: 1 };
                 let base = Snoop::new(SnoopConfig::new(detection, awareness));
                 let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);
@@ -1112,7 +1112,7 @@ fn masks_repair_bursts_better() {
         let total: f64 = (0..4)
             .map(|seed| {
                 let mut tcp = TcpConfig::preset(Preset::BsdLite);
-                tcp.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
+                tcp.receiver.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
                 let loss = Loss { mean_bytes: 65_536.0, burst };
                 let base = Snoop::new(SnoopConfig::new(detection, Aware));
                 transfer(base, tcp, Duration::from_millis(3), loss, 4_000_000, seed).mbps
@@ -1132,7 +1132,7 @@ fn a_sack_sender_does_not_learn_of_the_losses() {
     for (millis, burst) in [(3, 1), (3, 4), (65, 1), (65, 4)] {
         for seed in 0..2 {
             let mut tcp = TcpConfig::preset(Preset::Rfc);
-            (tcp.send_buffer, tcp.receive_buffer) = (65_536, 65_536);
+            (tcp.common.send_buffer, tcp.receiver.receive_buffer) = (65_536, 65_536);
             let loss = Loss { mean_bytes: 65_536.0, burst };
             let base = Snoop::new(SnoopConfig::new(Smart, Aware));
             let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);
@@ -1149,7 +1149,7 @@ fn flow_control_keeps_the_hop_full_and_its_queue_short() {
     for (millis, burst) in [(3, 1), (65, 1), (65, 4)] {
         for seed in 0..2 {
             let mut tcp = TcpConfig::preset(Preset::Rfc);
-            (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
+            (tcp.common.send_buffer, tcp.receiver.receive_buffer) = (1 << 20, 1 << 20);
             let loss = Loss { mean_bytes: 65_536.0, burst };
             let base = Snoop::new(SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::new(Smart, Aware) });
             let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);

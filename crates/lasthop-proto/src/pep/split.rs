@@ -38,7 +38,7 @@ impl Handover {
     pub fn most_held(self, from: &TcpConfig, to: &TcpConfig) -> u64 {
         match self {
             Self::Shared(buffer) => u64::from(buffer),
-            Self::Moved => u64::from(from.receive_buffer) + u64::from(to.send_buffer),
+            Self::Moved => u64::from(from.receiver.receive_buffer) + u64::from(to.common.send_buffer),
         }
     }
 
@@ -46,8 +46,8 @@ impl Handover {
     fn leg(self, config: Arc<TcpConfig>) -> Arc<TcpConfig> {
         match self {
             Self::Shared(buffer) => Arc::new(TcpConfig::clone(&config).with(|c| {
-                c.send_buffer = buffer;
-                c.receive_buffer = buffer;
+                c.common.send_buffer = buffer;
+                c.receiver.receive_buffer = buffer;
             })),
             Self::Moved => config,
         }
@@ -186,7 +186,7 @@ impl SplitRelay {
     fn refile(&mut self, now: Instant, flow: FlowId) {
         let Some(relayed) = self.flows.get_mut(&flow) else { return };
         if relayed.over() && relayed.forget_at.is_none() {
-            relayed.forget_at = Some(now + self.configs[0].time_wait.max(Duration::from_nanos(1)));
+            relayed.forget_at = Some(now + self.configs[0].common.time_wait.max(Duration::from_nanos(1)));
         }
         let deadline = relayed.poll_deadline();
         if deadline != relayed.filed {

@@ -79,7 +79,7 @@ impl SrpEnd {
     /// Returns an end without connections; `tcp` configures those with its own side.
     pub fn new(config: SrpConfig, tcp: Arc<TcpConfig>, phase: TickPhase) -> Self {
         Self {
-            tcp: Arc::new(TcpConfig::clone(&tcp).with(|c| c.receive_buffer = config.buffer)),
+            tcp: Arc::new(TcpConfig::clone(&tcp).with(|c| c.receiver.receive_buffer = config.buffer)),
             config,
             phase,
             next: 0,
@@ -214,7 +214,7 @@ impl SrpEnd {
     fn refile(&mut self, now: Instant, flow: FlowId) {
         let Some(session) = self.sessions.get_mut(&flow) else { return };
         if session.is_over() && session.forget_at.is_none() {
-            session.forget_at = Some(now + self.tcp.time_wait.max(Duration::from_nanos(1)));
+            session.forget_at = Some(now + self.tcp.common.time_wait.max(Duration::from_nanos(1)));
         }
         let deadline = session.poll_deadline();
         if deadline != session.filed {

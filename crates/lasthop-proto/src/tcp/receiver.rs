@@ -165,7 +165,7 @@ impl Receiver {
 
     /// Records that a SYN of the peer is answered with timestamps, which take space in each segment.
     pub fn answer_syn(&mut self) {
-        self.linux.answer_syn(self.config.mss);
+        self.linux.answer_syn(self.config.common.mss);
     }
 
     /// Records that the handshake is complete, and whether segments carry timestamps.
@@ -199,7 +199,7 @@ impl Receiver {
     /// Processes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
     #[inline]
     pub fn on_data(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
-        if self.config.smart_acks.is_on() {
+        if self.config.receiver.smart_acks.is_on() {
             self.smart = Some(seq);
         }
         if self.expects(seq, len) && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() {
@@ -234,7 +234,7 @@ impl Receiver {
 
     /// Schedules the acknowledgment of new data ahead of a hole.
     fn ack_ahead(&mut self, now: Instant) {
-        match (self.ratio.as_mut().map(AckRatio::on_ahead), self.config.delayed_ack) {
+        match (self.ratio.as_mut().map(AckRatio::on_ahead), self.config.receiver.delayed_ack) {
             (Some(Leaves::Later), DelayedAck::EverySecond { timeout }) => self.delay_until(now + timeout),
             _ => self.due = AckDue::Now,
         }
@@ -248,12 +248,12 @@ impl Receiver {
     }
 
     fn config_holds_duplicates(&self) -> bool {
-        matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.highest == self.rcv_nxt
+        matches!(self.config.receiver.delayed_ack, DelayedAck::Ns2 { .. }) && self.highest == self.rcv_nxt
     }
 
     /// Schedules the acknowledgment of an in-order segment with nothing queued behind it.
     fn delay_ack(&mut self, now: Instant) {
-        match self.config.delayed_ack {
+        match self.config.receiver.delayed_ack {
             DelayedAck::Off | DelayedAck::Linux => self.due = AckDue::Now,
             DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => {
                 let leaves = match (&mut self.ratio, self.due) {
@@ -275,7 +275,7 @@ impl Receiver {
     }
 
     fn next_fast_tick(&self, now: Instant) -> Instant {
-        match self.config.clock {
+        match self.config.common.clock {
             Clock::Ticks { fast, .. } => next_tick(now, fast, self.phase.fast),
             Clock::Fine | Clock::Jiffies { .. } => now + crate::time::Duration::from_millis(200),
         }

@@ -96,7 +96,7 @@ impl RttEstimator {
             phase: phase.slow,
             srtt: 0,
             rttvar: 0,
-            estimate: config.rto_initial,
+            estimate: config.common.rto_initial,
             rto: Duration::ZERO,
             backoff: 1,
             has_sample: false,
@@ -110,16 +110,16 @@ impl RttEstimator {
 
     /// Returns the length of a tick for the integer rules.
     fn tick(&self) -> Duration {
-        match (self.config.rtt_rule, self.config.clock) {
+        match (self.config.common.rtt_rule, self.config.common.clock) {
             (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
-            _ => self.config.rtt_granularity,
+            _ => self.config.common.rtt_granularity,
         }
     }
 
     /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule ensures that
     /// only segments sent once are sampled.
     pub fn sample(&mut self, sent: Instant, now: Instant) {
-        match self.config.rtt_rule {
+        match self.config.common.rtt_rule {
             RttRule::Bsd => self.sample_ticks(1 + ticks_between(sent, now, self.tick(), self.phase), 1),
             RttRule::Ns2 => self.sample_ticks(ticks_between(sent, now, self.tick(), self.phase).max(1), 0),
             RttRule::Rfc6298 => self.sample_rfc6298(now.since(sent)),
@@ -141,7 +141,7 @@ impl RttEstimator {
     pub fn sample_in_round(&mut self, sent: Instant, now: Instant, snd_una: Seq, snd_nxt: Seq) {
         let first = !self.has_sample;
         self.sample(sent, now);
-        if self.config.rtt_rule != RttRule::Linux || !first && !snd_una.gt(self.rounds.end) {
+        if self.config.common.rtt_rule != RttRule::Linux || !first && !snd_una.gt(self.rounds.end) {
             return;
         }
         self.rounds.end = snd_nxt;
@@ -161,7 +161,7 @@ impl RttEstimator {
 
     /// Returns `rto_min` in microseconds.
     fn least_deviation(&self) -> i64 {
-        (self.config.rto_min.as_nanos() / 1000) as i64
+        (self.config.common.rto_min.as_nanos() / 1000) as i64
     }
 
     /// Applies Linux's `tcp_rtt_estimator`, in microseconds: `srtt` scaled by 8, the deviation by 4.
@@ -220,13 +220,13 @@ impl RttEstimator {
             self.srtt = r;
             self.rttvar = r / 2;
         }
-        let var = (4 * self.rttvar).max(self.config.rtt_granularity.as_nanos() as i64);
+        let var = (4 * self.rttvar).max(self.config.common.rtt_granularity.as_nanos() as i64);
         self.estimate = Duration::from_nanos((self.srtt + var) as u64);
     }
 
     /// Returns the smoothed round-trip time, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Duration> {
-        self.has_sample.then(|| match self.config.rtt_rule {
+        self.has_sample.then(|| match self.config.common.rtt_rule {
             RttRule::Bsd | RttRule::Ns2 => self.tick() * (self.srtt.max(1) as u64) / 8,
             RttRule::Rfc6298 => Duration::from_nanos(self.srtt as u64),
             RttRule::Linux => Duration::from_micros(self.srtt as u64) / 8,
@@ -235,7 +235,7 @@ impl RttEstimator {
 
     /// Returns the tick in which timers count, or a millisecond if they do not count in ticks.
     pub fn jiffy(&self) -> Duration {
-        match self.config.clock {
+        match self.config.common.clock {
             Clock::Jiffies { jiffy, .. } => jiffy,
             Clock::Fine | Clock::Ticks { .. } => Duration::from_millis(1),
         }
@@ -249,19 +249,19 @@ impl RttEstimator {
 
     fn refresh(&mut self) {
         let backoff = u64::from(self.backoff);
-        let rto = match self.config.rtt_rule {
+        let rto = match self.config.common.rtt_rule {
             // 4.4BSD `TCPT_RANGESET` bounds the product.
-            RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.config.rto_min),
+            RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.config.common.rto_min),
             // The minimum is in the variance.
             RttRule::Linux => self.estimate.saturating_mul(backoff),
             // RFC 6298 §2.4 bounds the timeout, §5.5 doubles it.
-            RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.config.rto_min).saturating_mul(backoff),
+            RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.config.common.rto_min).saturating_mul(backoff),
         };
-        self.rto = rto.min(self.config.rto_max).max(self.tick_floor());
+        self.rto = rto.min(self.config.common.rto_max).max(self.tick_floor());
     }
 
     fn tick_floor(&self) -> Duration {
-        match self.config.rtt_rule {
+        match self.config.common.rtt_rule {
             RttRule::Ns2 => self.tick() * 2,
             RttRule::Bsd | RttRule::Rfc6298 | RttRule::Linux => Duration::ZERO,
         }
@@ -274,7 +274,7 @@ impl RttEstimator {
 
     /// Returns when a timer of `span` started now fires: after n-1 to n ticks if timers tick.
     pub fn deadline_after(&self, now: Instant, span: Duration) -> Instant {
-        match self.config.clock {
+        match self.config.common.clock {
             Clock::Fine => now + span,
             Clock::Ticks { slow, .. } => {
                 let n = span.as_nanos().div_ceil(slow.as_nanos().max(1)).max(1);
@@ -286,16 +286,16 @@ impl RttEstimator {
 
     /// Doubles the timeout after an expiry (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
-        match self.config.rtt_rule {
+        match self.config.common.rtt_rule {
             RttRule::Bsd => {
-                self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff);
+                self.backoff = self.backoff.saturating_mul(2).min(self.config.common.max_backoff);
                 // From the fourth on the estimate counts as wrong: it is kept in rttvar until the next sample.
                 if self.backoff >= 16 {
                     self.forget_srtt();
                 }
             }
             RttRule::Ns2 => {
-                if self.backoff < self.config.max_backoff || self.rto() < self.config.rto_max {
+                if self.backoff < self.config.common.max_backoff || self.rto() < self.config.common.rto_max {
                     self.backoff = self.backoff.saturating_mul(2);
                 }
                 if self.backoff > 8 {
@@ -303,7 +303,7 @@ impl RttEstimator {
                 }
             }
             RttRule::Rfc6298 | RttRule::Linux => {
-                self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff);
+                self.backoff = self.backoff.saturating_mul(2).min(self.config.common.max_backoff);
             }
         }
         self.refresh();
@@ -317,7 +317,7 @@ impl RttEstimator {
     /// Sets a timeout of 3 s for data after a SYN that was retransmitted, and not timed (RFC 6298 §5.7).
     pub fn after_syn_timeout(&mut self) {
         let floor = Duration::from_secs(3);
-        if self.config.rtt_rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
+        if self.config.common.rtt_rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
             self.estimate = floor;
             self.end_backoff();
         }
@@ -370,11 +370,11 @@ mod tests {
 
     fn linux() -> RttEstimator {
         let config = TcpConfig::preset(Preset::Rfc).with(|c| {
-            c.rtt_rule = RttRule::Linux;
-            c.rto_min = Duration::from_millis(200);
-            c.rto_initial = Duration::from_secs(1);
-            c.rto_max = Duration::from_secs(120);
-            c.max_backoff = u32::MAX;
+            c.common.rtt_rule = RttRule::Linux;
+            c.common.rto_min = Duration::from_millis(200);
+            c.common.rto_initial = Duration::from_secs(1);
+            c.common.rto_max = Duration::from_secs(120);
+            c.common.max_backoff = u32::MAX;
         });
         RttEstimator::new(Arc::new(config), TickPhase::default())
     }

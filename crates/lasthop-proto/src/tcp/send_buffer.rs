@@ -35,8 +35,8 @@ impl SendBuffer {
     pub fn new(config: &TcpConfig) -> Option<Self> {
         let tunes = config.send_autotune == SendAutotune::Linux && config.recovery == Recovery::Rack;
         tunes.then(|| Self {
-            size: START.min(config.send_buffer),
-            most: config.send_buffer,
+            size: START.min(config.common.send_buffer),
+            most: config.common.send_buffer,
             written: 1,
             is_awaited: true,
         })

@@ -80,7 +80,7 @@ impl Stream {
     /// Returns the state before the SYN.
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
         Self {
-            mss: config.mss,
+            mss: config.common.mss,
             iss,
             snd_una: iss,
             snd_nxt: iss,
@@ -191,7 +191,7 @@ impl Stream {
     pub fn fill_buffer(&mut self, end: u64, need: Option<Need>) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         if let Some(need) = need.filter(|_| buffer.is_awaited()) {
-            buffer.expand(need, segment_memory(self.mss, self.config.timestamps));
+            buffer.expand(need, segment_memory(self.mss, self.config.common.timestamps));
         }
         buffer.fill(self.una_pos, end, self.mss)
     }
@@ -304,7 +304,7 @@ impl Stream {
 
     /// Returns whether a segment smaller than the mss has to wait, given that data is outstanding.
     pub fn holds_small(&self) -> bool {
-        match self.config.nagle {
+        match self.config.common.nagle {
             Nagle::Off => false,
             Nagle::On => true,
             Nagle::Minshall => self.small_end.gt(self.snd_una) && self.small_end.le(self.snd_nxt),
@@ -322,7 +322,7 @@ impl Stream {
     #[inline]
     pub fn buffered_end(&self) -> u64 {
         match &self.buffer {
-            None => self.end_pos().min(self.una_pos + u64::from(self.config.send_buffer)),
+            None => self.end_pos().min(self.una_pos + u64::from(self.config.common.send_buffer)),
             Some(buffer) if buffer.written() <= self.queued => buffer.written(),
             Some(_) => self.end_pos(),
         }
@@ -341,7 +341,7 @@ impl Stream {
 
     /// Returns the capacity left in a send buffer of fixed size, in bytes.
     pub fn capacity(&self) -> u64 {
-        u64::from(self.config.send_buffer).saturating_sub(self.queued - self.acked())
+        u64::from(self.config.common.send_buffer).saturating_sub(self.queued - self.acked())
     }
 
     /// Returns whether everything written, and the FIN after it, is acknowledged.
@@ -358,7 +358,7 @@ impl Stream {
     /// Returns whether an idle connection's window is reset by an expiry of the retransmission timer with nothing
     /// outstanding.
     pub fn timer_finds_idleness(&self) -> bool {
-        self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
+        self.config.common.rtt_rule == RttRule::Ns2 && self.config.common.idle_restart.is_on()
     }
 
     /// Retransmits all unacknowledged data, starting with the lowest.
@@ -373,7 +373,7 @@ impl Stream {
     /// retransmission), except in ns-2.
     #[inline]
     pub fn time(&mut self, now: Instant, seq: Seq, end: Seq) {
-        if seq.lt(self.snd_max) && self.config.rtt_rule != RttRule::Ns2 {
+        if seq.lt(self.snd_max) && self.config.common.rtt_rule != RttRule::Ns2 {
             self.timed = None;
         } else if end.gt(self.snd_max) && self.timed.is_none() {
             self.timed = Some((end, now));
@@ -455,7 +455,7 @@ impl Stream {
             return Expiry::Idle;
         }
         self.retries += 1;
-        if self.retries > self.config.max_retries {
+        if self.retries > self.config.common.max_retries {
             self.given_up = Switch::On;
             return Expiry::GivenUp;
         }

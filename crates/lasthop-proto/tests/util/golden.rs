@@ -50,7 +50,7 @@ fn tidy(text: &str) -> String {
 
 /// Transfers `segments` full segments over a path with `faults`, and checks that the peer receives every byte.
 pub fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mss = config.mss;
+    let mss = config.common.mss;
     let mut pair = faults(Pair::of(config));
     pair.send_segments(segments);
     pair.finish();
@@ -84,7 +84,7 @@ impl Pair {
 
     /// The acceptor's pure acknowledgments, in the same form: the number of the last segment acknowledged.
     pub fn ack_story(&self) -> String {
-        let mss = self.configs[0].mss;
+        let mss = self.configs[0].common.mss;
         let start = self.first_data();
         let acks = self.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack() && sent.at >= start);
         lines(acks, start, |sent| ((sent.ack - 1) / mss).to_string())
@@ -116,17 +116,17 @@ pub fn lab(recovery: Recovery) -> TcpConfig {
 /// [`lab`] with a first flight of `segments`.
 pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
     TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.mss = 1000;
-        c.send_buffer = 60_000;
-        c.receive_buffer = 60_000;
-        c.window_scale = None;
-        c.timestamps = Switch::Off;
+        c.common.mss = 1000;
+        c.common.send_buffer = 60_000;
+        c.receiver.receive_buffer = 60_000;
+        c.receiver.window_scale = None;
+        c.common.timestamps = Switch::Off;
         c.recovery = recovery;
-        c.delayed_ack = DelayedAck::Off;
-        c.initial_window = segments;
-        c.initial_ssthresh = Some(segments * 1000);
+        c.receiver.delayed_ack = DelayedAck::Off;
+        c.common.initial_window = segments;
+        c.common.initial_ssthresh = Some(segments * 1000);
         c.limited_transmit = Switch::Off;
-        c.rto_min = millis(1000);
+        c.common.rto_min = millis(1000);
     })
 }
 
@@ -134,14 +134,14 @@ pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
 /// avoidance begins after the first flight of `flight` segments.
 pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
     TcpConfig::preset(Preset::BsdLite).with(|c| {
-        c.mss = 1000;
-        c.send_buffer = 60_000;
-        c.receive_buffer = 60_000;
+        c.common.mss = 1000;
+        c.common.send_buffer = 60_000;
+        c.receiver.receive_buffer = 60_000;
         c.recovery = recovery;
-        c.initial_window = flight;
-        c.initial_ssthresh = Some(flight * 1000);
-        c.delayed_ack = DelayedAck::Off;
-        c.ack_before_read = Switch::Off;
+        c.common.initial_window = flight;
+        c.common.initial_ssthresh = Some(flight * 1000);
+        c.receiver.delayed_ack = DelayedAck::Off;
+        c.receiver.ack_before_read = Switch::Off;
         c.growth = Growth::BsdLite2;
         c.deflation = Deflation::Always;
         c.impure_duplicates = ImpureDuplicates::Ignored;

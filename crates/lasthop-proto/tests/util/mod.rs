@@ -260,7 +260,7 @@ impl Pair {
     /// Connects, then writes `count` segments at the initiator at once. This is time 0 of the story.
     pub fn send_segments(&mut self, count: u32) {
         self.connect();
-        self.ends[0].write(u64::from(count) * u64::from(self.configs[0].mss));
+        self.ends[0].write(u64::from(count) * u64::from(self.configs[0].common.mss));
         self.flush();
     }
 

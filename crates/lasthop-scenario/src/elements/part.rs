@@ -84,7 +84,7 @@ impl Duty {
         let smart_acks = spec.smart_acks.unwrap_or(if smart { Switch::On } else { Switch::Off });
         spec.config.clone().with(|c| {
             c.recovery = recovery;
-            c.smart_acks = smart_acks;
+            c.receiver.smart_acks = smart_acks;
         })
     }
 }

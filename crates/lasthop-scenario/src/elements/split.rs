@@ -68,8 +68,8 @@ pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Erro
 pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, TcpSpec), Error> {
     // "64 KB of buffer at the base" ([a] §IV-C).
     let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
-    if buffer < common.config.mss {
-        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.mss.into()));
+    if buffer < common.config.common.mss {
+        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.common.mss.into()));
         let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
         let message = format!("split_buffer = {buffer} is smaller than one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));

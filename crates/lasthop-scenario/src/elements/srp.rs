@@ -104,10 +104,10 @@ impl Element for Srp {
 
     /// Returns the mobile host's end. There is no network between it and the host's TCP, so data is passed on at once.
     fn at_other_end(&self) -> Option<AnyElement> {
-        let initial_window = (self.config.buffer / self.tcp.mss.max(1)).max(1);
+        let initial_window = (self.config.buffer / self.tcp.common.mss.max(1)).max(1);
         let tcp = TcpConfig::clone(&self.tcp).with(|c| {
-            c.initial_window = initial_window;
-            c.nagle = Nagle::Off;
+            c.common.initial_window = initial_window;
+            c.common.nagle = Nagle::Off;
         });
         Some(AnyElement::new(Self { tcp: Arc::new(tcp), ..self.clone() }))
     }

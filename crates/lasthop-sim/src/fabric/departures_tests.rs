@@ -188,7 +188,7 @@ fn an_upload_beside_a_download_waits_for_nothing() {
         for swapped in [false, true] {
             let app = App::Transfer { bytes: 2_000_000, close: Switch::On };
             // A window of 64 KB overflows no queue.
-            let tcp = linux().with(|c| c.receive_buffer = 65_536);
+            let tcp = linux().with(|c| c.receiver.receive_buffer = 65_536);
             let mut network = upload(medium, QueueLimit::Packets(100).into(), app, tcp, 2);
             let own = &mut network.links[0];
             own.directions[0].queue = queue_of(queue, 100);

@@ -69,6 +69,6 @@ pub(super) fn quic_end(root: Root, flow: &FlowSpec, id: FlowId, side: Side, watc
     let App::Quic(config) = flow.app else { return None };
     let which = if side == Side::Initiator { "initiator" } else { "acceptor" };
     let random = root.stream(&format!("flows/{}/quic/{which}", flow.name));
-    let headers = flow.tcp[side.index()].headers;
+    let headers = flow.tcp[side.index()].common.headers;
     Some(QuicEnd::new(Setup { flow: id, side, config, headers, random, watch }))
 }

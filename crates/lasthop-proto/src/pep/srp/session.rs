@@ -88,7 +88,7 @@ impl Session {
             leg,
             window: usize::from(repeat.window.max(1)),
             repeat: Arq::new(repeat),
-            segment: tcp.mss.clamp(1, config.buffer.max(1)),
+            segment: tcp.common.mss.clamp(1, config.buffer.max(1)),
             buffer: u64::from(config.buffer.max(1)),
             unacknowledged: VecDeque::new(),
             known_there: !begins_here,

@@ -83,7 +83,7 @@ impl SendControl {
     pub fn deflates(&self, s: &Stream) -> bool {
         match s.config().deflation {
             Deflation::Always => true,
-            Deflation::AboveThreshold => self.dupacks > s.config().dupack_threshold,
+            Deflation::AboveThreshold => self.dupacks > s.config().common.dupack_threshold,
         }
     }
 
@@ -92,7 +92,7 @@ impl SendControl {
     pub fn leave_inflated(&mut self, s: &Stream) {
         self.cc.deflate(None);
         if !self.deflates(s) {
-            self.cc.inflate(s.config().dupack_threshold);
+            self.cc.inflate(s.config().common.dupack_threshold);
         }
     }
 
@@ -108,7 +108,7 @@ impl SendControl {
     /// Begins a recovery with selective acknowledgments: resends the lowest unacknowledged segment, and halves the
     /// window unless `sack_eln` is on and the acknowledgment reports corruption. Returns whether the window was spared.
     pub fn begin_selective_recovery(&mut self, s: &mut Stream, now: Instant, ack: &Ack) -> bool {
-        let spares = s.config().sack_eln.is_on() && ack.eln.is_on();
+        let spares = s.config().common.sack_eln.is_on() && ack.eln.is_on();
         if spares {
             s.report(Event::RecoveryEntered { seq: s.snd_una() });
             self.resend_lowest(s, now, Cause::Eln);

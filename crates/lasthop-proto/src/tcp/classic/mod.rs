@@ -70,7 +70,7 @@ impl Sending for Classic {
     }
 
     fn on_mss(&mut self, s: &Stream) {
-        self.control.cc = Congestion::new(&s.config().clone().with(|c| c.mss = s.mss()));
+        self.control.cc = Congestion::new(&s.config().clone().with(|c| c.common.mss = s.mss()));
     }
 
     fn on_established(&mut self, s: &Stream) {

@@ -1,10 +1,10 @@
 //! Presets: the values of all keys of [`TcpConfig`] for 4.4BSD, ns-2, RFCs and Linux.
 
 use super::{
-    AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
-    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Push, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge, WindowProbe,
-    WindowReduction,
+    AckCongestion, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck,
+    HeaderAccounting, HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Push,
+    ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune,
+    Switch, TcpConfig, WindowEdge, WindowProbe, WindowReduction,
 };
 use crate::time::Duration;
 
@@ -53,39 +53,12 @@ impl TcpConfig {
 
     fn bsd_lite() -> Self {
         Self {
-            mss: 1400,
-            send_buffer: 32 * 1024,
-            receive_buffer: 32 * 1024,
-            window_scale: None,
-            timestamps: Switch::Off,
-            paws: PawsRule::Rfc7323,
-            headers: HeaderAccounting::Full,
+            common: CommonConfig::bsd_lite(),
+            receiver: ReceiverConfig::bsd_lite(),
             recovery: Recovery::Reno,
             sack_algorithm: SackAlgorithm::Sack1,
             small_queues: Switch::Off,
-            sack_blocks: 3,
-            sack_eln: Switch::Off,
-            clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
-            tick_phase: None,
-            rtt_rule: RttRule::Bsd,
-            rtt_granularity: Duration::from_millis(500),
-            rto_initial: Duration::from_secs(6),
-            rto_min: Duration::from_secs(1),
-            rto_max: Duration::from_secs(64),
-            max_backoff: 64,
-            max_retries: 12,
-            delayed_ack: DelayedAck::WindowUpdate,
-            sack_compression: SackCompression::Off,
-            dsack: Switch::Off,
-            receive_autotune: ReceiveAutotune::Off,
             send_autotune: SendAutotune::Off,
-            ecn: EcnMode::Off,
-            ack_congestion: AckCongestion::Off,
-            ack_before_read: Switch::On,
-            initial_window: 1,
-            initial_ssthresh: Some(65535),
-            max_cwnd: 65535,
-            dupack_threshold: 3,
             limited_transmit: Switch::Off,
             growth: Growth::BsdLite,
             deflation: Deflation::AboveThreshold,
@@ -95,16 +68,10 @@ impl TcpConfig {
             header_prediction: Switch::On,
             recovery_guard: RecoveryGuard::None,
             partial_ack_timer: PartialAckTimer::SlowButSteady,
-            idle_restart: Switch::On,
-            nagle: Nagle::On,
-            handshake_ack: HandshakeAck::WithData,
             send_quantum: u32::MAX,
             window_edge: WindowEdge::Whole,
-            window_probe: WindowProbe::Byte,
             push: Push::Never,
             recovery_burst: u32::MAX,
-            smart_acks: Switch::Off,
-            time_wait: Duration::from_secs(60),
             smart_rtt: None,
             congestion: ControlRule::RENO,
             window_reduction: WindowReduction::Rfc9937,
@@ -115,30 +82,14 @@ impl TcpConfig {
     }
 
     fn linux_6_18() -> Self {
-        let jiffy = Duration::from_millis(4);
         Self {
-            mss: 1448,
-            send_buffer: 4 << 20,
-            window_scale: Some(10),
+            common: CommonConfig::linux_6_18(),
+            receiver: ReceiverConfig::linux_6_18(),
             recovery: Recovery::Rack,
-            clock: Clock::Jiffies { jiffy, wheel: Switch::On },
-            rtt_rule: RttRule::Linux,
-            rto_min: Duration::from_millis(200),
-            rto_max: Duration::from_secs(120),
-            max_backoff: 65_536,
-            receive_buffer: 32 << 20,
-            delayed_ack: DelayedAck::Linux,
-            sack_compression: SackCompression::Linux,
-            dsack: Switch::On,
-            receive_autotune: ReceiveAutotune::Linux,
-            ecn: EcnMode::Passive,
             congestion: ControlRule::cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
             small_queues: Switch::On,
-            nagle: Nagle::Minshall,
-            paws: PawsRule::Linux,
             window_edge: WindowEdge::Cut,
-            window_probe: WindowProbe::Empty,
             push: Push::Bursts,
             ..Self::rfc()
         }
@@ -146,12 +97,9 @@ impl TcpConfig {
 
     fn rfc_2026() -> Self {
         Self {
-            mss: 1448,
-            send_buffer: 4 << 20,
-            receive_buffer: 4 << 20,
-            window_scale: Some(10),
+            common: CommonConfig::rfc_2026(),
+            receiver: ReceiverConfig::rfc_2026(),
             recovery: Recovery::Rack,
-            dsack: Switch::On,
             congestion: ControlRule::cubic_rfc9438(HystartRule::Rfc9406),
             window_reduction: WindowReduction::Rfc9937,
             small_queues: Switch::On,
@@ -161,25 +109,8 @@ impl TcpConfig {
 
     fn ns2() -> Self {
         Self {
-            mss: 1400,
-            send_buffer: 23 * 1400,
-            receive_buffer: 23 * 1400,
-            window_scale: None,
-            headers: HeaderAccounting::Ns2,
-            clock: Clock::Fine,
-            // The draw of ns-2's default seed for its first agent when the run starts: 5.558807 ms before a tick.
-            tick_phase: Some(Duration::from_nanos(10_000_000 - 5_558_807)),
-            rtt_rule: RttRule::Ns2,
-            rtt_granularity: Duration::from_millis(10),
-            rto_initial: Duration::from_secs(3),
-            rto_min: Duration::from_millis(200),
-            rto_max: Duration::from_secs(60),
-            max_retries: u32::MAX,
-            delayed_ack: DelayedAck::Off,
-            ack_before_read: Switch::Off,
-            initial_window: 2,
-            initial_ssthresh: None,
-            max_cwnd: u32::MAX,
+            common: CommonConfig::ns2(),
+            receiver: ReceiverConfig::ns2(),
             growth: Growth::Ns2,
             deflation: Deflation::Always,
             impure_duplicates: ImpureDuplicates::Ignored,
@@ -190,31 +121,16 @@ impl TcpConfig {
             partial_ack_timer: PartialAckTimer::Impatient,
             recovery_burst: 2,
             limited_transmit: Switch::On,
-            nagle: Nagle::Off,
             ..Self::bsd_lite()
         }
     }
 
     fn rfc() -> Self {
         Self {
-            mss: 1460,
-            send_buffer: 256 * 1024,
-            receive_buffer: 256 * 1024,
-            window_scale: Some(7),
-            timestamps: Switch::On,
+            common: CommonConfig::rfc(),
+            receiver: ReceiverConfig::rfc(),
             recovery: Recovery::Sack,
             sack_algorithm: SackAlgorithm::Rfc6675,
-            clock: Clock::Fine,
-            rtt_rule: RttRule::Rfc6298,
-            rtt_granularity: Duration::from_millis(1),
-            rto_initial: Duration::from_secs(1),
-            rto_max: Duration::from_secs(60),
-            max_retries: 15,
-            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
-            ack_before_read: Switch::Off,
-            initial_window: 10,
-            initial_ssthresh: Some(u32::MAX),
-            max_cwnd: u32::MAX,
             limited_transmit: Switch::On,
             growth: Growth::Rfc5681,
             deflation: Deflation::Always,
@@ -226,5 +142,174 @@ impl TcpConfig {
             partial_ack_timer: PartialAckTimer::Impatient,
             ..Self::bsd_lite()
         }
+    }
+}
+
+impl CommonConfig {
+    /// Returns the values of `preset`.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite => Self::bsd_lite(),
+            Preset::Ns2 => Self::ns2(),
+            Preset::Rfc => Self::rfc(),
+            Preset::Linux618 | Preset::Linux618Bbr => Self::linux_6_18(),
+            Preset::Rfc2026 => Self::rfc_2026(),
+        }
+    }
+
+    fn bsd_lite() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 32 * 1024,
+            timestamps: Switch::Off,
+            paws: PawsRule::Rfc7323,
+            headers: HeaderAccounting::Full,
+            sack_eln: Switch::Off,
+            clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
+            tick_phase: None,
+            rtt_rule: RttRule::Bsd,
+            rtt_granularity: Duration::from_millis(500),
+            rto_initial: Duration::from_secs(6),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(64),
+            max_backoff: 64,
+            max_retries: 12,
+            ecn: EcnMode::Off,
+            ack_congestion: AckCongestion::Off,
+            initial_window: 1,
+            initial_ssthresh: Some(65535),
+            max_cwnd: 65535,
+            dupack_threshold: 3,
+            idle_restart: Switch::On,
+            nagle: Nagle::On,
+            handshake_ack: HandshakeAck::WithData,
+            window_probe: WindowProbe::Byte,
+            time_wait: Duration::from_secs(60),
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 23 * 1400,
+            headers: HeaderAccounting::Ns2,
+            clock: Clock::Fine,
+            // The draw of ns-2's default seed for its first agent when the run starts: 5.558807 ms before a tick.
+            tick_phase: Some(Duration::from_nanos(10_000_000 - 5_558_807)),
+            rtt_rule: RttRule::Ns2,
+            rtt_granularity: Duration::from_millis(10),
+            rto_initial: Duration::from_secs(3),
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            max_retries: u32::MAX,
+            initial_window: 2,
+            initial_ssthresh: None,
+            max_cwnd: u32::MAX,
+            nagle: Nagle::Off,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn rfc() -> Self {
+        Self {
+            mss: 1460,
+            send_buffer: 256 * 1024,
+            timestamps: Switch::On,
+            clock: Clock::Fine,
+            rtt_rule: RttRule::Rfc6298,
+            rtt_granularity: Duration::from_millis(1),
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            max_retries: 15,
+            initial_window: 10,
+            initial_ssthresh: Some(u32::MAX),
+            max_cwnd: u32::MAX,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn linux_6_18() -> Self {
+        let jiffy = Duration::from_millis(4);
+        Self {
+            mss: 1448,
+            send_buffer: 4 << 20,
+            paws: PawsRule::Linux,
+            clock: Clock::Jiffies { jiffy, wheel: Switch::On },
+            rtt_rule: RttRule::Linux,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            max_backoff: 65_536,
+            ecn: EcnMode::Passive,
+            nagle: Nagle::Minshall,
+            window_probe: WindowProbe::Empty,
+            ..Self::rfc()
+        }
+    }
+
+    fn rfc_2026() -> Self {
+        Self { mss: 1448, send_buffer: 4 << 20, ..Self::rfc() }
+    }
+}
+
+impl ReceiverConfig {
+    /// Returns the values of `preset`.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite => Self::bsd_lite(),
+            Preset::Ns2 => Self::ns2(),
+            Preset::Rfc => Self::rfc(),
+            Preset::Linux618 | Preset::Linux618Bbr => Self::linux_6_18(),
+            Preset::Rfc2026 => Self::rfc_2026(),
+        }
+    }
+
+    fn bsd_lite() -> Self {
+        Self {
+            receive_buffer: 32 * 1024,
+            window_scale: None,
+            sack_blocks: 3,
+            delayed_ack: DelayedAck::WindowUpdate,
+            sack_compression: SackCompression::Off,
+            dsack: Switch::Off,
+            receive_autotune: ReceiveAutotune::Off,
+            ack_before_read: Switch::On,
+            smart_acks: Switch::Off,
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            receive_buffer: 23 * 1400,
+            window_scale: None,
+            delayed_ack: DelayedAck::Off,
+            ack_before_read: Switch::Off,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn rfc() -> Self {
+        Self {
+            receive_buffer: 256 * 1024,
+            window_scale: Some(7),
+            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
+            ack_before_read: Switch::Off,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn linux_6_18() -> Self {
+        Self {
+            receive_buffer: 32 << 20,
+            window_scale: Some(10),
+            delayed_ack: DelayedAck::Linux,
+            sack_compression: SackCompression::Linux,
+            dsack: Switch::On,
+            receive_autotune: ReceiveAutotune::Linux,
+            ..Self::rfc()
+        }
+    }
+
+    fn rfc_2026() -> Self {
+        Self { receive_buffer: 4 << 20, window_scale: Some(10), dsack: Switch::On, ..Self::rfc() }
     }
 }

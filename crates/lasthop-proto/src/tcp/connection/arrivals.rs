@@ -194,7 +194,7 @@ impl Connection {
             self.challenge(now);
         }
         if self.state == State::TimeWait {
-            self.time_wait = Some(now + self.config.time_wait);
+            self.time_wait = Some(now + self.config.common.time_wait);
         }
     }
 
@@ -205,7 +205,7 @@ impl Connection {
     /// the prober that this end's window has opened (Linux `tcp_validate_incoming`).
     pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
         let s = self.sender.stream();
-        let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
+        let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receiver.receive_buffer;
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
         let window = u32::from(segment.window) << self.peer_shift;
         let opens = s.snd_wnd() == 0 && window > 0 && s.may_update_window(segment.seq, segment.ack, window);
@@ -283,7 +283,7 @@ impl Connection {
 
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.time_wait = Some(now + self.config.time_wait);
+        self.time_wait = Some(now + self.config.common.time_wait);
         self.sender.report(Event::Closed);
     }
 

@@ -46,7 +46,7 @@ impl Connection {
         self.receiver.on_syn(segment.seq);
         self.receiver.ack_now();
         if acks {
-            if self.config.handshake_ack == HandshakeAck::Own {
+            if self.config.common.handshake_ack == HandshakeAck::Own {
                 self.own_ack = Switch::On;
             }
             self.take_ack(now, packet, segment);
@@ -68,7 +68,7 @@ impl Connection {
     pub(super) fn negotiate(&mut self, segment: &Segment) {
         let options = &segment.options;
         self.peer_mss = u32::from(options.mss.unwrap_or(536));
-        if let (Some(ours), Some(theirs)) = (self.config.offered_scale(), options.window_scale) {
+        if let (Some(ours), Some(theirs)) = (self.config.receiver.offered_scale(), options.window_scale) {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
         }
@@ -84,11 +84,11 @@ impl Connection {
             self.receiver.obey_ratio();
             self.sender.control_acks();
         }
-        if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
+        if let (Switch::On, Some(timestamps)) = (self.config.common.timestamps, options.timestamps) {
             self.timestamps = Switch::On;
             self.ts_recent = timestamps.val;
         }
-        let marks = self.config.smart_acks.is_on() || self.reports_damage();
+        let marks = self.config.receiver.smart_acks.is_on() || self.reports_damage();
         self.extras = match self.timestamps {
             _ if marks || self.ack_congestion.is_on() => Extras::Any,
             Switch::On => Extras::Timestamps,
@@ -104,7 +104,7 @@ impl Connection {
     /// with AE is one of accurate ECN, which falls back to this (RFC 9768 §3.1.2).
     fn agrees_on_ecn(&self, flags: Flags) -> Switch {
         let accepts = flags.has(Flags::ACK);
-        let agreed = match self.config.ecn {
+        let agreed = match self.config.common.ecn {
             EcnMode::Off => false,
             EcnMode::Passive if accepts => false,
             EcnMode::Passive | EcnMode::On => flags.has(Flags::ECE) && flags.has(Flags::CWR) != accepts,
@@ -122,7 +122,8 @@ impl Connection {
     /// Returns the length of the options that segments carry besides SACK blocks, with timestamps or without. The
     /// acknowledgment ratio is on a few of them.
     pub(super) fn options_len(&self, timestamps: Switch) -> u32 {
-        let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
+        let marks =
+            if self.config.receiver.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
         let ratio = if self.ack_congestion.is_on() { ACK_RATIO } else { 0 };
         marks + ratio + if timestamps.is_on() { TIMESTAMPS } else { 0 }
     }

@@ -17,7 +17,7 @@ impl Connection {
         if !self.timestamps.is_on() || segment.flags.has(Flags::RST) || !Seq(ts.val).lt(Seq(self.ts_recent)) {
             return false;
         }
-        match self.config.paws {
+        match self.config.common.paws {
             PawsRule::Rfc7323 => true,
             PawsRule::Linux => {
                 let behind = Seq(self.ts_recent).since(Seq(ts.val));

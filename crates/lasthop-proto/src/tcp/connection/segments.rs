@@ -126,7 +126,7 @@ impl Connection {
             integrity: Integrity::Intact,
             ecn: Ecn::NotEct,
             cause,
-            header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
+            header_len: if len > 0 && self.config.common.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
             body: Body::Tcp(segment),
             link: LinkHeaders::NONE,
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     fn header_len(&self, options: &Options, len: u32) -> u16 {
-        match self.config.headers {
+        match self.config.common.headers {
             HeaderAccounting::Full => HEADER + options.wire_len(),
             HeaderAccounting::Ns2AcksOnly if len > 0 => 0,
             HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => HEADER + 8 * options.sack.as_slice().len() as u16,
@@ -146,7 +146,8 @@ impl Connection {
     fn put_timestamps(&self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
             segment.options.timestamps = Some(self.current_timestamps(now));
-            packet.header_len += if self.config.headers == HeaderAccounting::Full { TIMESTAMPS as u16 } else { 0 };
+            packet.header_len +=
+                if self.config.common.headers == HeaderAccounting::Full { TIMESTAMPS as u16 } else { 0 };
         }
     }
 
@@ -183,7 +184,7 @@ impl Connection {
         if self.sack.is_on() && self.receiver.has_blocks() {
             self.receiver.put_sack_blocks(&mut options.sack);
         }
-        if self.config.smart_acks.is_on() {
+        if self.config.receiver.smart_acks.is_on() {
             options.smart = self.receiver.take_smart();
         }
         options.eln = self.reports_damage() && self.receiver.next_was_damaged().is_on();
@@ -191,14 +192,16 @@ impl Connection {
 
     /// Returns whether acknowledgments report that the next segment arrived corrupted (ELN).
     pub(super) fn reports_damage(&self) -> bool {
-        matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on()
+        matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.common.sack_eln.is_on()
     }
 
     /// Returns the announced limit for a peer that includes options in it (RFC 6691). A peer with the same options then
     /// sends `mss` bytes of payload. With fewer, a BSD receiver would not acknowledge two of its segments at once.
     fn announced_mss(&self) -> u16 {
-        let options = self.options_len(self.config.timestamps);
-        let mss = self.path_mss.map_or(self.config.mss, |path| path.min(self.config.mss.saturating_add(options)));
+        let options = self.options_len(self.config.common.timestamps);
+        let mss = self
+            .path_mss
+            .map_or(self.config.common.mss, |path| path.min(self.config.common.mss.saturating_add(options)));
         mss.min(0xffff) as u16
     }
 
@@ -212,19 +215,19 @@ impl Connection {
         }
         options.mss = Some(self.announced_mss());
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
-        options.window_scale = self.config.offered_scale().filter(|_| scales);
+        options.window_scale = self.config.receiver.offered_scale().filter(|_| scales);
         options.sack_permitted = self.config.recovery.uses_sack() && offers(self.sack);
         if self.config.controls_acks() && offers(self.ack_congestion) {
             options.ack_congestion = Some(AckCongestionOption::Permitted);
         }
-        if self.config.timestamps.is_on() && offers(self.timestamps) {
+        if self.config.common.timestamps.is_on() && offers(self.timestamps) {
             options.timestamps = Some(self.current_timestamps(now));
         }
         let (ack, flags) = match answers {
             true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
             true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
             // A path may drop packets that offer ECN, so a retransmission does not (RFC 3168 §6.1.1.1).
-            false if self.config.ecn == EcnMode::On && cause == Cause::Handshake => {
+            false if self.config.common.ecn == EcnMode::On && cause == Cause::Handshake => {
                 (Seq(0), Flags::SYN.with(Flags::ECE).with(Flags::CWR))
             }
             false => (Seq(0), Flags::SYN),

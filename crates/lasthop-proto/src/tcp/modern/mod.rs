@@ -56,8 +56,8 @@ impl Modern {
         if s.syn_retries() > 0 {
             return (mss, 2 * mss);
         }
-        let initial = config.initial_window.saturating_mul(mss).min((2 * mss).max(14600));
-        (initial, config.initial_ssthresh.unwrap_or(config.send_buffer))
+        let initial = config.common.initial_window.saturating_mul(mss).min((2 * mss).max(14600));
+        (initial, config.common.initial_ssthresh.unwrap_or(config.common.send_buffer))
     }
 
     /// Handles an expiry of the retransmission timer.

@@ -102,9 +102,9 @@ pub(super) struct Linux {
 
 impl Linux {
     pub fn new(config: &TcpConfig) -> Self {
-        let tuning = config.tunes_itself().then(|| {
-            let timestamps = if config.timestamps.is_on() { 12 } else { 0 };
-            Autotune::new(config.receive_buffer, config.mss + timestamps)
+        let tuning = config.receiver.tunes_itself().then(|| {
+            let timestamps = if config.common.timestamps.is_on() { 12 } else { 0 };
+            Autotune::new(config.receiver.receive_buffer, config.common.mss + timestamps)
         });
         Self {
             table: Table::default(),
@@ -124,7 +124,7 @@ impl Linux {
             compressed: 0,
             release: None,
             duplicates: (Seq(0), 0),
-            rto: config.rto_initial,
+            rto: config.common.rto_initial,
         }
     }
 
@@ -367,7 +367,7 @@ impl Receiver {
     fn list_block(&mut self, block: SackBlock, linux: &mut Linux) {
         if linux.compressed > 0 && linux.table.crowds(block) {
             let mut early = SackBlocks::default();
-            let most = usize::from(self.config.sack_blocks);
+            let most = usize::from(self.config.receiver.sack_blocks);
             self.duplicate.take().into_iter().for_each(|block| early.push(block));
             linux.table.blocks().as_slice().iter().take(most - early.as_slice().len()).for_each(|&old| early.push(old));
             linux.early = Some(early);
@@ -407,7 +407,7 @@ impl Receiver {
 
     /// Returns when a timer fires that is set for `wait` from now.
     fn timer(&self, now: Instant, wait: Duration) -> Instant {
-        match self.config.clock {
+        match self.config.common.clock {
             Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, wait, jiffy, wheel, self.phase.slow),
             Clock::Fine | Clock::Ticks { .. } => now + wait,
         }
@@ -415,7 +415,7 @@ impl Receiver {
 
     /// Handles a duplicate acknowledgment: the first three leave at once, the following ones together.
     fn hold_back(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
-        let compresses = self.config.sack_compression == SackCompression::Linux && self.sack.is_on();
+        let compresses = self.config.receiver.sack_compression == SackCompression::Linux && self.sack.is_on();
         if !compresses || linux.compressed >= COMPRESSION_MOST {
             self.due = AckDue::Now;
             return;

@@ -77,7 +77,7 @@ impl Receiver {
     /// Records which parts of `seq` to `end` are already present, to report them as duplicates (RFC 2883). Only one
     /// block of duplicates can be reported: the first, with those that touch it.
     pub(super) fn note_duplicates(&mut self, seq: Seq, end: Seq) {
-        if !(self.config.dsack.is_on() && self.sack.is_on()) {
+        if !(self.config.receiver.dsack.is_on() && self.sack.is_on()) {
             return;
         }
         let mut found: Option<SackBlock> = None;
@@ -117,7 +117,7 @@ impl Receiver {
         if let Some(duplicate) = self.duplicate.take() {
             blocks.push(duplicate);
         }
-        let most = usize::from(self.config.sack_blocks);
+        let most = usize::from(self.config.receiver.sack_blocks);
         if let Some(table) = self.table() {
             for block in table.as_slice() {
                 if blocks.as_slice().len() < most {

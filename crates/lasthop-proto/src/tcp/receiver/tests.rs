@@ -30,12 +30,12 @@ struct Bench {
 
 fn config() -> TcpConfig {
     TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.mss = MSS;
-        c.receive_buffer = 256 * 1024;
-        c.window_scale = Some(7);
-        c.delayed_ack = DelayedAck::Linux;
-        c.sack_compression = SackCompression::Linux;
-        c.dsack = Switch::On;
+        c.common.mss = MSS;
+        c.receiver.receive_buffer = 256 * 1024;
+        c.receiver.window_scale = Some(7);
+        c.receiver.delayed_ack = DelayedAck::Linux;
+        c.receiver.sack_compression = SackCompression::Linux;
+        c.receiver.dsack = Switch::On;
     })
 }
 
@@ -51,7 +51,7 @@ fn first(number: u32) -> Seq {
 impl Bench {
     fn new(config: TcpConfig) -> Self {
         let mut bench = Self::unopened(config);
-        let timestamps = bench.receiver.config.timestamps;
+        let timestamps = bench.receiver.config.common.timestamps;
         bench.receiver.start(at(0), timestamps);
         bench.receiver.take_window();
         bench
@@ -68,7 +68,7 @@ impl Bench {
 
     fn unopened(config: TcpConfig) -> Self {
         let phase = TickPhase { slow: Duration::ZERO, fast: Duration::ZERO };
-        let shift = config.window_scale.unwrap_or(0);
+        let shift = config.receiver.window_scale.unwrap_or(0);
         let mut receiver = Receiver::new(Arc::new(config), phase);
         receiver.on_syn(Seq(0));
         receiver.window_shift = shift;
@@ -158,7 +158,7 @@ fn sixteen_quick_acknowledgments_then_every_second() {
 /// As many as half the window holds, here half of eight segments.
 #[test]
 fn a_small_window_has_fewer_quick_acknowledgments() {
-    let mut bench = Bench::new(config().with(|c| c.receive_buffer = 8 * MSS));
+    let mut bench = Bench::new(config().with(|c| c.receiver.receive_buffer = 8 * MSS));
     (1..=7).for_each(|number| bench.segment(u64::from(number) * 1000, number));
     assert_eq!(bench.taken(), [(1000, 1), (2000, 2), (3000, 3), (4000, 4), (6000, 6)]);
 }
@@ -222,7 +222,7 @@ fn slow_arrivals_wait_longer() {
 #[test]
 fn delayed_acknowledgments_leave_at_ticks() {
     let clock = Clock::Jiffies { jiffy: Duration::from_millis(4), wheel: Switch::On };
-    let mut bench = Bench::warmed(config().with(|c| c.clock = clock));
+    let mut bench = Bench::warmed(config().with(|c| c.common.clock = clock));
     bench.receiver.phase.slow = Duration::from_millis(3);
     for (number, arrival) in [(21, 1_000_900), (22, 1_101_100)] {
         bench.segment(arrival, number);
@@ -263,7 +263,7 @@ fn at_most_44_are_held_back() {
 
 #[test]
 fn without_compression_each_duplicate_leaves_at_once() {
-    let mut bench = Bench::warmed(config().with(|c| c.sack_compression = SackCompression::Off));
+    let mut bench = Bench::warmed(config().with(|c| c.receiver.sack_compression = SackCompression::Off));
     (0..30).for_each(|n| bench.segment(1_000_000 + u64::from(n) * 100, 22 + n));
     assert_eq!(bench.acks.len(), 30);
 }
@@ -342,7 +342,7 @@ fn a_duplicate_that_is_held_back_may_go_unreported() {
 
 #[test]
 fn without_dsack_duplicates_are_not_reported() {
-    let mut bench = Bench::warmed(config().with(|c| c.dsack = Switch::Off));
+    let mut bench = Bench::warmed(config().with(|c| c.receiver.dsack = Switch::Off));
     bench.segment(1_000_000, 20);
     assert_eq!(bench.acks, [(1_000_000, 20, vec![])]);
 }
@@ -382,10 +382,10 @@ proptest! {
     ) {
         let on = |given| if given { Switch::On } else { Switch::Off };
         let config = config().with(|c| {
-c.sack_compression = if compression { SackCompression::Linux } else { SackCompression::Off };
-c.dsack = on(dsack);
-c.receive_autotune = if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
-c.receive_buffer = buffer;
+c.receiver.sack_compression = if compression { SackCompression::Linux } else { SackCompression::Off };
+c.receiver.dsack = on(dsack);
+c.receiver.receive_autotune = if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
+c.receiver.receive_buffer = buffer;
 });
         let mut bench = Bench::new(config);
         let mut held = vec![false; 50_000];

@@ -48,8 +48,8 @@ impl Receiver {
 
     /// Returns the window that a buffer of fixed size leaves open.
     pub(super) fn fixed_offer(&self) -> u32 {
-        let free = u64::from(self.config.receive_buffer).saturating_sub(self.unread) as u32;
-        let silly = free < self.config.receive_buffer / 4 && free < self.config.mss;
+        let free = u64::from(self.config.receiver.receive_buffer).saturating_sub(self.unread) as u32;
+        let silly = free < self.config.receiver.receive_buffer / 4 && free < self.config.common.mss;
         if silly { 0 } else { free.min(0xffff << self.window_shift) }
     }
 
@@ -57,7 +57,7 @@ impl Receiver {
     pub fn syn_window(&self) -> u16 {
         let offer = |linux: &Linux| Some(linux.tuning()?.window(self.holdings(linux.mss()), linux.mss(), 1).0);
         let tuned = self.linux.read(&self.config, offer).flatten();
-        tuned.unwrap_or(self.config.receive_buffer).min(0xffff) as u16
+        tuned.unwrap_or(self.config.receiver.receive_buffer).min(0xffff) as u16
     }
 
     /// Returns the window field of the SYN being sent, and records it as sent. With an auto-tuned buffer, the window is
@@ -65,7 +65,7 @@ impl Receiver {
     pub fn take_syn_window(&mut self) -> u16 {
         self.take_window();
         let window = self.syn_window();
-        if self.linux.is_linux() && self.config.tunes_itself() {
+        if self.linux.is_linux() && self.config.receiver.tunes_itself() {
             self.rcv_adv = self.rcv_nxt + u32::from(window);
         }
         window
@@ -74,7 +74,7 @@ impl Receiver {
     /// Records that the application has read `bytes`. Acknowledges if that moves the window by two segments or half the
     /// buffer (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
-        if (self.config.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {
+        if (self.config.receiver.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {
             self.reading = (self.reading + bytes).min(self.unread);
         } else {
             self.open_window(bytes);
@@ -90,13 +90,13 @@ impl Receiver {
             // It leaves as it is; or the window is of no interest any more, and the peer may have left.
             return;
         }
-        if matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {
+        if matches!(self.config.receiver.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {
             // ns-2 has no windows, so nothing hastens an acknowledgment.
             return;
         }
         let moved = self.right_edge().since(self.rcv_adv);
         let least = self.ratio.as_ref().map_or(2, AckRatio::least_update);
-        if moved >= least.saturating_mul(self.config.mss) || moved >= self.config.receive_buffer / 2 {
+        if moved >= least.saturating_mul(self.config.common.mss) || moved >= self.config.receiver.receive_buffer / 2 {
             self.due = AckDue::Now;
         }
     }

@@ -46,7 +46,7 @@ impl Stream {
     /// Returns the bytes that the peer's window and the send buffer allow beyond `snd_una`.
     #[inline]
     pub fn flow_window(&self) -> u32 {
-        self.snd_wnd.min(self.config.send_buffer)
+        self.snd_wnd.min(self.config.common.send_buffer)
     }
 
     /// Sets the peer's window from a segment with these numbers.
@@ -117,7 +117,7 @@ impl Stream {
         if self.persist.timer.is_some_and(|at| at <= now) {
             self.persist.timer = None;
             self.persist.due = Switch::On;
-            if self.persist.unanswered >= self.config.max_retries {
+            if self.persist.unanswered >= self.config.common.max_retries {
                 self.given_up = Switch::On;
             }
         }
@@ -146,7 +146,7 @@ impl Stream {
         if self.persist.probes == 0 && self.snd_wnd == 0 {
             self.report(Event::ZeroWindow);
         }
-        let least = if matches!(self.config.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
+        let least = if matches!(self.config.common.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
         self.persist.timer = Some(self.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
     }
 
@@ -163,7 +163,7 @@ impl Stream {
             let part = || Transmission { turn: Turn::Probe, ..self.segment(self.snd_nxt, end, Cause::Probe) };
             return self.is_idle().then(part);
         }
-        let (seq, len) = match self.config.window_probe {
+        let (seq, len) = match self.config.common.window_probe {
             WindowProbe::Byte => (self.snd_una, 1),
             WindowProbe::Empty => (self.snd_una - 1, 0),
         };

@@ -16,10 +16,10 @@ pub struct Bsd {
 
 impl Bsd {
     pub fn new(config: &TcpConfig) -> Self {
-        let extra = if config.growth == Growth::BsdLite { config.mss / 8 } else { 0 };
-        let initial = config.initial_window.saturating_mul(config.mss);
-        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer);
-        Self { mss: config.mss, cwnd: initial, ssthresh, initial, max: config.max_cwnd, extra }
+        let extra = if config.growth == Growth::BsdLite { config.common.mss / 8 } else { 0 };
+        let initial = config.common.initial_window.saturating_mul(config.common.mss);
+        let ssthresh = config.common.initial_ssthresh.unwrap_or(config.common.send_buffer);
+        Self { mss: config.common.mss, cwnd: initial, ssthresh, initial, max: config.common.max_cwnd, extra }
     }
 
     #[inline]

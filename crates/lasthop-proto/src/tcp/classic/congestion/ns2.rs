@@ -18,9 +18,9 @@ pub struct Ns2 {
 
 impl Ns2 {
     pub fn new(config: &TcpConfig) -> Self {
-        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer) / config.mss;
-        let max = f64::from(config.max_cwnd) / f64::from(config.mss);
-        Self { mss: config.mss, cwnd: 1.0, inflation: 0, ssthresh, initial: config.initial_window, max }
+        let ssthresh = config.common.initial_ssthresh.unwrap_or(config.common.send_buffer) / config.common.mss;
+        let max = f64::from(config.common.max_cwnd) / f64::from(config.common.mss);
+        Self { mss: config.common.mss, cwnd: 1.0, inflation: 0, ssthresh, initial: config.common.initial_window, max }
     }
 
     #[inline]

@@ -51,7 +51,7 @@ impl LossRecovery for Eln {
         }
         c.dupacks += 1;
         let due = match self.trigger {
-            Trigger::Threshold => c.dupacks == s.config().dupack_threshold,
+            Trigger::Threshold => c.dupacks == s.config().common.dupack_threshold,
             Trigger::First => true,
         };
         if due && self.resent.is_none_or(|resent| s.snd_una().gt(resent)) {

@@ -24,7 +24,7 @@ pub struct NewReno {
 impl LossRecovery for NewReno {
     fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, _ack: &Ack) {
         c.dupacks += 1;
-        let threshold = s.config().dupack_threshold;
+        let threshold = s.config().common.dupack_threshold;
         if c.dupacks < threshold {
             if self.in_recovery {
                 c.cc.inflate(1);

@@ -27,7 +27,7 @@ pub(super) fn below_threshold(s: &Stream, c: &mut SendControl) {
 impl LossRecovery for Reno {
     fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, _ack: &Ack) {
         c.dupacks += 1;
-        let threshold = s.config().dupack_threshold;
+        let threshold = s.config().common.dupack_threshold;
         if c.dupacks < threshold {
             below_threshold(s, c);
         } else if c.dupacks == threshold {

@@ -43,7 +43,7 @@ impl Sack1 {
         }
         self.in_recovery = true;
         self.recover = Some(s.snd_max());
-        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().dupack_threshold);
+        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().common.dupack_threshold);
         self.spared = c.begin_selective_recovery(s, now, ack);
         let end =
             self.board.next_hole(s.snd_una()).map_or(s.snd_una() + s.mss(), |(_, end)| end.min(s.snd_una() + s.mss()));
@@ -120,9 +120,9 @@ impl LossRecovery for Sack1 {
             return;
         }
         c.dupacks += 1;
-        if c.dupacks < s.config().dupack_threshold {
+        if c.dupacks < s.config().common.dupack_threshold {
             below_threshold(s, c);
-        } else if c.dupacks == s.config().dupack_threshold {
+        } else if c.dupacks == s.config().common.dupack_threshold {
             self.enter(s, c, now, ack);
         }
     }

@@ -131,9 +131,14 @@ impl Rack {
     pub fn new(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
         let config = s.config();
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
-        let window = if s.syn_retries() > 1 { 1 } else { config.initial_window };
-        let start =
-            Start { window, bound: config.max_cwnd / s.mss().max(1), mss: s.mss(), jiffy: s.rtt().jiffy(), seed };
+        let window = if s.syn_retries() > 1 { 1 } else { config.common.initial_window };
+        let start = Start {
+            window,
+            bound: config.common.max_cwnd / s.mss().max(1),
+            mss: s.mss(),
+            jiffy: s.rtt().jiffy(),
+            seed,
+        };
         let mut control = Control::new(config.congestion, &start);
         let handshake = s.rtt().srtt().filter(|_| s.syn_retries() == 0);
         control.on_episode(now, Episode::Established { rtt: handshake });
@@ -151,7 +156,7 @@ impl Rack {
             state: CaState::Open,
             high: s.snd_nxt(),
             newest: Newest::default(),
-            reordering: Reordering::new(config.dupack_threshold),
+            reordering: Reordering::new(config.common.dupack_threshold),
             prr: Prr::default(),
             undo: Undo::default(),
             frto: false,
@@ -245,7 +250,7 @@ impl Rack {
     /// Handles new data after an idle period with nothing outstanding (RFC 5681 §4.1, RFC 2861).
     pub fn restart_after_idle(&mut self, s: &Stream, now: Instant) {
         let idle = now.since(self.last_sent);
-        let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
+        let applies = s.config().common.idle_restart.is_on() && !self.control.governs_recovery();
         if self.flight.is_empty() && applies && idle > s.rtt().rto() {
             self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt().rto() });
             self.usage.restart(now);
@@ -282,7 +287,7 @@ impl Rack {
                 span: (s.snd_una(), s.snd_nxt()),
             };
             let unused = self.usage.on_burst(now, &burst, s.rtt().rto());
-            let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
+            let applies = s.config().common.idle_restart.is_on() && !self.control.governs_recovery();
             if let Some(used) = unused.filter(|_| applies && self.state == CaState::Open && !unsent(s)) {
                 self.control.on_episode(now, Episode::Unused { used });
             }

@@ -25,7 +25,7 @@ const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 impl Rack {
     fn slack(s: &Stream) -> Duration {
-        if matches!(s.config().clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
+        if matches!(s.config().common.clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
     }
 
     pub(super) fn set_timer(&mut self, s: &mut Stream, now: Instant, what: Pending, span: Duration) {
@@ -66,11 +66,12 @@ impl Rack {
         }
         let mut span = match s.rtt().srtt() {
             Some(srtt) if self.flight.len() == 1 => {
-                let patience = if s.config().rtt_rule == RttRule::Linux { s.config().rto_min } else { DELAYED_ACK };
+                let patience =
+                    if s.config().common.rtt_rule == RttRule::Linux { s.config().common.rto_min } else { DELAYED_ACK };
                 srtt * 2 + patience
             }
             Some(srtt) => srtt * 2 + Self::slack(s),
-            None => s.config().rto_initial,
+            None => s.config().common.rto_initial,
         };
         if full > Duration::ZERO {
             span = span.min(full);

@@ -48,11 +48,11 @@ impl Receiver {
     /// field, again with each segment while it cannot shrink, and so may exceed the buffer.
     pub(super) fn is_overfull(&self, linux: &Linux) -> bool {
         let out_of_order: u64 = self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum();
-        linux.tuning().is_some() && self.unread + out_of_order >= u64::from(self.config.receive_buffer)
+        linux.tuning().is_some() && self.unread + out_of_order >= u64::from(self.config.receiver.receive_buffer)
     }
 
     pub(super) fn announced(&self) -> u32 {
-        self.config.mss + if self.config.timestamps.is_on() { 12 } else { 0 }
+        self.config.common.mss + if self.config.common.timestamps.is_on() { 12 } else { 0 }
     }
 
     /// Returns the window to offer, where `linux` is this receiver's state.
@@ -77,7 +77,7 @@ impl Receiver {
             linux.quick = 0;
         }
         let open = self.rcv_adv.max(self.rcv_nxt + offer).since(self.rcv_nxt);
-        let tuned = self.config.tunes_itself();
+        let tuned = self.config.receiver.tunes_itself();
         Some(self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open })
     }
 

@@ -50,7 +50,7 @@ impl Receiver {
             }
         }
         let open = self.rcv_adv.since(self.rcv_nxt);
-        let most = linux.tuning().map_or(self.config.receive_buffer, Autotune::clamp);
+        let most = linux.tuning().map_or(self.config.receiver.receive_buffer, Autotune::clamp);
         if bytes == 0 || open > most / 2 {
             return false;
         }

@@ -35,7 +35,7 @@ impl Handshake {
     fn state(self, config: &TcpConfig) -> Linux {
         let mut linux = Linux::new(config);
         if self.has_answered.is_on() {
-            linux.answer_syn(config.mss);
+            linux.answer_syn(config.common.mss);
         }
         if self.has_ended.is_on() {
             linux.start(self.over, self.timestamps);
@@ -47,7 +47,7 @@ impl Handshake {
 impl Slot {
     /// Returns the slot of a receiver with these keys.
     pub fn new(config: &TcpConfig) -> Self {
-        if config.delayed_ack == DelayedAck::Linux { Self::Quiet(Handshake::NONE) } else { Self::Absent }
+        if config.receiver.delayed_ack == DelayedAck::Linux { Self::Quiet(Handshake::NONE) } else { Self::Absent }
     }
 
     /// Returns whether it is a Linux receiver.

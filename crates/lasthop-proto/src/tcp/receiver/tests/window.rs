@@ -8,10 +8,10 @@ fn tuned() -> TcpConfig {
     let timestamps = Switch::On;
     let receive_autotune = ReceiveAutotune::Linux;
     config().with(|c| {
-        c.receive_autotune = receive_autotune;
-        c.timestamps = timestamps;
-        c.receive_buffer = 32 << 20;
-        c.window_scale = Some(10);
+        c.receiver.receive_autotune = receive_autotune;
+        c.common.timestamps = timestamps;
+        c.receiver.receive_buffer = 32 << 20;
+        c.receiver.window_scale = Some(10);
     })
 }
 
