@@ -15,7 +15,9 @@ use lasthop_proto::packet::{
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
-use lasthop_proto::tcp::config::{AckCongestion, DelayedAck, EcnMode, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    AckCongestion, ClassicConfig, DelayedAck, EcnMode, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig,
+};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Returns a sequence number: in half of all cases near `base`, in steps of a segment; otherwise arbitrary.
@@ -139,25 +141,29 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
         Preset::Rfc2026,
     ])?;
     let switch = |on| if on { Switch::On } else { Switch::Off };
-    let mut config = TcpConfig { recovery: u.choose(&Recovery::ALL)?.0, ..TcpConfig::preset(preset) };
+    let mut config = TcpConfig::new(preset, u.choose(&Recovery::ALL)?.0);
     if u.arbitrary()? {
-        config.common.mss = u32::from(u.arbitrary::<u8>()?) + 1;
-        config.common.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
-        config.receiver.receive_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
-        config.sack_algorithm = *u.choose(&[SackAlgorithm::Sack1, SackAlgorithm::Rfc6675])?;
-        config.receiver.sack_blocks = u.int_in_range(1..=4)?;
-        config.receiver.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
-        config.common.timestamps = switch(u.arbitrary()?);
-        config.limited_transmit = switch(u.arbitrary()?);
-        config.common.nagle = if u.arbitrary()? { config.common.nagle } else { Nagle::Off };
-        config.receiver.smart_acks = switch(u.arbitrary()?);
-        config.common.sack_eln = switch(u.arbitrary()?);
-        config.common.initial_window = u.int_in_range(1..=20)?;
-        config.common.dupack_threshold = u.int_in_range(1..=5)?;
-        config.recovery_burst = u.int_in_range(1..=5)?;
+        let (common, receiver) = (&mut config.common, &mut config.receiver);
+        common.mss = u32::from(u.arbitrary::<u8>()?) + 1;
+        common.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        receiver.receive_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        let sack_algorithm = *u.choose(&[SackAlgorithm::Sack1, SackAlgorithm::Rfc6675])?;
+        receiver.sack_blocks = u.int_in_range(1..=4)?;
+        receiver.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
+        common.timestamps = switch(u.arbitrary()?);
+        let limited_transmit = switch(u.arbitrary()?);
+        common.nagle = if u.arbitrary()? { common.nagle } else { Nagle::Off };
+        receiver.smart_acks = switch(u.arbitrary()?);
+        common.sack_eln = switch(u.arbitrary()?);
+        common.initial_window = u.int_in_range(1..=20)?;
+        common.dupack_threshold = u.int_in_range(1..=5)?;
+        let recovery_burst = u.int_in_range(1..=5)?;
         if u.arbitrary()? {
-            config.receiver.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
-            (config.common.ack_congestion, config.common.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
+            receiver.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
+            (common.ack_congestion, common.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
+        }
+        if let Some(classic) = config.sender.classic_mut() {
+            *classic = ClassicConfig { sack_algorithm, limited_transmit, recovery_burst, ..*classic };
         }
     }
     Ok(config)

@@ -1,7 +1,7 @@
 //! Support for a scenario's TCP in the kernel, and the kernel's names for it.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
+    AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, SendAutotune, SenderConfig, TcpConfig,
 };
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
@@ -11,18 +11,18 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
     if config.common.ack_congestion != AckCongestion::Off {
         return Some("acknowledgment congestion control");
     }
-    match config.recovery {
-        Recovery::Smart => Some("SMART recovery"),
-        Recovery::Eln => Some("ELN"),
-        Recovery::ElnRxmt => Some("ELN with retransmission"),
-        Recovery::Sack if config.common.sack_eln.is_on() => Some("SACK coupled with ELN"),
-        Recovery::Rack if config.congestion.algorithm().kernel_name.is_none() => {
-            Some(config.congestion.algorithm().title)
-        }
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.receiver.smart_acks.is_on() => {
+    if let Err(title) = congestion(config) {
+        return Some(title);
+    }
+    match config.sender.recovery() {
+        Recovery::SMART => Some("SMART recovery"),
+        Recovery::ELN => Some("ELN"),
+        Recovery::ELN_RXMT => Some("ELN with retransmission"),
+        Recovery::SACK if config.common.sack_eln.is_on() => Some("SACK coupled with ELN"),
+        Recovery::RENO | Recovery::NEW_RENO | Recovery::SACK | Recovery::Rack if config.receiver.smart_acks.is_on() => {
             Some("SMART acknowledgments")
         }
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack => None,
+        Recovery::RENO | Recovery::NEW_RENO | Recovery::SACK | Recovery::Rack => None,
     }
 }
 
@@ -30,7 +30,11 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
 /// scenario's.
 pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
     if lab.congestion.is_some() {
-        return beyond_kernels(&config.clone().with(|c| c.congestion = ControlRule::RENO));
+        return beyond_kernels(&config.clone().with(|c| {
+            if let Some(modern) = c.sender.modern_mut() {
+                modern.congestion = ControlRule::RENO;
+            }
+        }));
     }
     beyond_kernels(config)
 }
@@ -40,14 +44,18 @@ pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
     element.endpoints()?.into_iter().find_map(|tcp| beyond_kernels(tcp))
 }
 
-/// Returns the kernel's name of the endpoint's congestion control; `None` if no kernel has it. The recoveries of the
-/// 1990s have Reno's windows.
-pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
-    match config.recovery {
-        Recovery::Rack => config.congestion.algorithm().kernel_name,
-        Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Sack | Recovery::Eln | Recovery::ElnRxmt => {
-            Some("reno")
+/// Returns the kernel's name of the endpoint's congestion control. The recoveries of the 1990s have Reno's windows.
+///
+/// # Errors
+///
+/// Returns the congestion control's title if no kernel has it.
+pub fn congestion(config: &TcpConfig) -> Result<&'static str, &'static str> {
+    match &config.sender {
+        SenderConfig::Modern(modern) => {
+            let algorithm = modern.congestion.algorithm();
+            algorithm.kernel_name.ok_or(algorithm.title)
         }
+        SenderConfig::Classic(_) => Ok("reno"),
     }
 }
 
@@ -66,7 +74,8 @@ const LARGE_BUFFER: u32 = 1 << 20;
 pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
     let bytes = config.common.send_buffer;
     let asked = if bytes < LARGE_BUFFER { bytes } else { bytes / 5 * 3 };
-    (config.send_autotune == SendAutotune::Off).then_some(asked)
+    let tunes = config.sender.modern().is_some_and(|modern| modern.send_autotune == SendAutotune::Linux);
+    (!tunes).then_some(asked)
 }
 
 /// Returns kernel parameters that the lab sets regardless of its settings: ECN, and the limits of buffer tuning.
@@ -96,12 +105,12 @@ pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
         ("net/ipv4/tcp_slow_start_after_idle", switch(config.common.idle_restart.is_on())),
         ("net/ipv4/tcp_reordering", config.common.dupack_threshold.to_string()),
     ];
-    let rack = config.recovery == Recovery::Rack;
-    let if_on = |of_rack: Switch, value: &str| if rack && of_rack.is_on() { value.to_owned() } else { "0".to_owned() };
+    let modern = config.sender.modern();
+    let if_on = |on: bool, value: &str| if on { value.to_owned() } else { "0".to_owned() };
     // Recoveries of the 1990s have neither.
-    values.push(("net/ipv4/tcp_frto", if_on(config.frto, "2")));
-    values.push(("net/ipv4/tcp_early_retrans", if_on(config.tlp, "3")));
-    if rack {
+    values.push(("net/ipv4/tcp_frto", if_on(modern.is_some_and(|modern| modern.frto.is_on()), "2")));
+    values.push(("net/ipv4/tcp_early_retrans", if_on(modern.is_some_and(|modern| modern.tlp.is_on()), "3")));
+    if modern.is_some() {
         values.push(("net/ipv4/tcp_dsack", switch(config.receiver.dsack.is_on())));
         let compressed = if config.receiver.sack_compression == SackCompression::Linux { "44" } else { "0" };
         values.push(("net/ipv4/tcp_comp_sack_nr", compressed.to_owned()));
@@ -134,7 +143,7 @@ mod tests {
                 Ends::Modern(Some(Congestion::Bbr)) => Some("bbr"),
                 Ends::Modern(Some(Congestion::Bbr3)) => None,
             };
-            assert_eq!(congestion(&config), expected, "{}", scheme.name);
+            assert_eq!(congestion(&config).ok(), expected, "{}", scheme.name);
             let third = scheme.ends == Ends::Modern(Some(Congestion::Bbr3));
             assert_eq!(beyond(&config, &lab).is_some_and(|what| what.contains("BBR")), third, "{}", scheme.name);
         }
@@ -142,8 +151,8 @@ mod tests {
         // replaced by another.
         for name in ["reno", "cubic", "cubic-rfc9438", "bbr", "bbr3", "bbr3-google"] {
             let (config, lab) = sender("E2E", &[("tcp.preset", "linux-6.18"), ("tcp.congestion", name)]);
-            assert_eq!(congestion(&config).is_none(), beyond(&config, &lab).is_some(), "{name}");
-            assert_eq!(congestion(&config), name.split('-').next().filter(|name| *name != "bbr3"), "{name}");
+            assert_eq!(congestion(&config).is_err(), beyond(&config, &lab).is_some(), "{name}");
+            assert_eq!(congestion(&config).ok(), name.split('-').next().filter(|name| *name != "bbr3"), "{name}");
         }
         // Naming a kernel's congestion control selects the kernel.
         let (config, lab) = sender("E2E-BBR3", &[("lab.congestion", "bbr")]);

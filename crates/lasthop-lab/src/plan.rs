@@ -250,13 +250,15 @@ impl<'n> Plan<'n> {
     ///
     /// Returns an error if the kernel has no such congestion control: it is never replaced by another.
     pub fn congestion(&self, config: &TcpConfig) -> Result<&'n str, LabError> {
-        let name = self.lab.congestion.as_deref().or(kernel::congestion(config));
-        name.ok_or(LabError::NoKernelCongestion { what: config.congestion.algorithm().title })
+        match self.lab.congestion.as_deref() {
+            Some(name) => Ok(name),
+            None => kernel::congestion(config).map_err(|what| LabError::NoKernelCongestion { what }),
+        }
     }
 
     /// Returns whether a host's endpoints use selective acknowledgments.
     pub fn sack(&self, config: &TcpConfig) -> bool {
-        self.lab.sack.map_or(config.recovery.uses_sack() || self.has_masks(), |sack| sack.is_on())
+        self.lab.sack.map_or(config.sender.recovery().uses_sack() || self.has_masks(), |sack| sack.is_on())
     }
 
     /// Returns whether a kernel's SACK blocks can replace the SMART numbers that the scheme needs.
@@ -264,7 +266,7 @@ impl<'n> Plan<'n> {
         self.has_masks()
             && config.receiver.smart_acks.is_on()
             && config.common.ack_congestion == AckCongestion::Off
-            && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
+            && matches!(config.sender.recovery(), Recovery::RENO | Recovery::NEW_RENO)
     }
 
     /// Returns whether the base station reads from acknowledgments which data arrived above a hole. A kernel's SACK

@@ -143,7 +143,7 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
     }
     let Split { handover, wired, wireless, repair } = element.get()?;
     match (handover, scheme.base_station) {
-        (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::Reno }) => {
+        (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::RENO }) => {
             let reno = |default| SideSettings { congestion: "reno".to_owned(), buffer: Some(*buffer), ..default };
             let (wireless, wired) = (reno(SideSettings::wireless()), reno(SideSettings::wired()));
             Some(Mode::Split(SplitSettings { wireless, wired, repair: *repair }))
@@ -152,7 +152,7 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
         (Handover::Moved, _) => {
             let side = |tcp: &TcpConfig| {
                 Some(SideSettings {
-                    congestion: kernel::congestion(tcp)?.to_owned(),
+                    congestion: kernel::congestion(tcp).ok()?.to_owned(),
                     buffer: kernel::receive_buffer(tcp),
                     rto_min: Some(tcp.common.rto_min),
                     rto_max: Some(tcp.common.rto_max),

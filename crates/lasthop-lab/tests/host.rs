@@ -14,13 +14,13 @@ use net::*;
 type Scheme = (&'static str, Recovery, SackAlgorithm);
 
 const SCHEMES: [Scheme; 8] = [
-    ("Reno", Recovery::Reno, SackAlgorithm::Sack1),
-    ("NewReno", Recovery::NewReno, SackAlgorithm::Sack1),
-    ("Sack1", Recovery::Sack, SackAlgorithm::Sack1),
-    ("RFC 6675", Recovery::Sack, SackAlgorithm::Rfc6675),
-    ("SMART", Recovery::Smart, SackAlgorithm::Sack1),
-    ("ELN", Recovery::Eln, SackAlgorithm::Sack1),
-    ("ELN-RXMT", Recovery::ElnRxmt, SackAlgorithm::Sack1),
+    ("Reno", Recovery::RENO, SackAlgorithm::Sack1),
+    ("NewReno", Recovery::NEW_RENO, SackAlgorithm::Sack1),
+    ("Sack1", Recovery::SACK, SackAlgorithm::Sack1),
+    ("RFC 6675", Recovery::SACK, SackAlgorithm::Rfc6675),
+    ("SMART", Recovery::SMART, SackAlgorithm::Sack1),
+    ("ELN", Recovery::ELN, SackAlgorithm::Sack1),
+    ("ELN-RXMT", Recovery::ELN_RXMT, SackAlgorithm::Sack1),
     ("RACK-TLP", Recovery::Rack, SackAlgorithm::Rfc6675),
 ];
 
@@ -28,7 +28,7 @@ const PRESETS: [Preset; 5] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset:
 
 /// Returns `preset` with `scheme`, and with timers of a tenth of the duration, so that many timeouts fit into a test.
 fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
-    let base = TcpConfig::preset(preset);
+    let base = TcpConfig::new(preset, recovery);
     let clock = match base.common.clock {
         other @ (Ticks::Fine | Ticks::Jiffies { .. }) => other,
         Ticks::Ticks { slow, fast } => Ticks::Ticks { slow: slow / 10, fast: fast / 10 },
@@ -44,9 +44,10 @@ fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
         c.common.rto_min = c.common.rto_min / 10;
         c.common.rto_max = Duration::from_secs(1);
         c.common.max_retries = 30;
-        c.recovery = recovery;
-        c.sack_algorithm = sack_algorithm;
-        c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
+        if let Some(classic) = c.sender.classic_mut() {
+            classic.sack_algorithm = sack_algorithm;
+        }
+        c.receiver.smart_acks = if recovery == Recovery::SMART { Switch::On } else { Switch::Off };
     })
 }
 

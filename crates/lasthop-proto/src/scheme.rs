@@ -151,13 +151,13 @@ const fn link_layer(
     summary: &'static str,
 ) -> Scheme {
     let base_station = BaseStation::Local { detection, awareness };
-    let (family, recovery) = (Family::LinkLayer, Recovery::Reno);
+    let (family, recovery) = (Family::LinkLayer, Recovery::RENO);
     Scheme { name, family, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
 const fn split(name: &'static str, wireless: Recovery, summary: &'static str) -> Scheme {
     let base_station = BaseStation::Split { wireless };
-    let (family, recovery) = (Family::SplitConnection, Recovery::Reno);
+    let (family, recovery) = (Family::SplitConnection, Recovery::RENO);
     Scheme { name, family, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
@@ -184,20 +184,20 @@ const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str
 /// All schemes: those of the studies in their order, then modern ones, those with a device at each end, and those that
 /// the 1997 study discusses.
 pub const SCHEMES: [Scheme; 26] = [
-    end_to_end("E2E", Recovery::Reno, "TCP Reno"),
+    end_to_end("E2E", Recovery::RENO, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
-        Recovery::NewReno,
+        Recovery::NEW_RENO,
         "Reno that repairs one loss per round trip on partial acknowledgments",
     ),
     end_to_end(
         "E2E-SMART",
-        Recovery::Smart,
+        Recovery::SMART,
         "acknowledgments name the segment that caused them; every hole is retransmitted",
     ),
-    end_to_end("E2E-IETF-SACK", Recovery::Sack, "selective acknowledgments (RFC 2018)"),
-    end_to_end("E2E-ELN", Recovery::Eln, "NewReno with explicit loss notification: no window reduction for corruption"),
-    end_to_end("E2E-ELN-RXMT", Recovery::ElnRxmt, "as E2E-ELN, but retransmits on the first marked duplicate"),
+    end_to_end("E2E-IETF-SACK", Recovery::SACK, "selective acknowledgments (RFC 2018)"),
+    end_to_end("E2E-ELN", Recovery::ELN, "NewReno with explicit loss notification: no window reduction for corruption"),
+    end_to_end("E2E-ELN-RXMT", Recovery::ELN_RXMT, "as E2E-ELN, but retransmits on the first marked duplicate"),
     link_layer(
         "LL",
         LocalDetection::DuplicateAcks,
@@ -222,14 +222,14 @@ pub const SCHEMES: [Scheme; 26] = [
         TcpAwareness::Aware,
         "LL-SMART that suppresses duplicate acknowledgments",
     ),
-    split("SPLIT", Recovery::Reno, "two Reno connections joined at the base station"),
-    split("SPLIT-SMART", Recovery::Smart, "split connection with SMART on the wireless side"),
-    layers("Reno/Raw", Recovery::Reno, BaseStation::Forward, "TCP Reno over the bare link"),
-    layers("SACK/Raw", Recovery::Sack, BaseStation::Forward, "selective acknowledgments over the bare link"),
-    layers("Reno/SR", Recovery::Reno, BaseStation::SelectiveRepeat, "TCP Reno over selective repeat on the lossy link"),
+    split("SPLIT", Recovery::RENO, "two Reno connections joined at the base station"),
+    split("SPLIT-SMART", Recovery::SMART, "split connection with SMART on the wireless side"),
+    layers("Reno/Raw", Recovery::RENO, BaseStation::Forward, "TCP Reno over the bare link"),
+    layers("SACK/Raw", Recovery::SACK, BaseStation::Forward, "selective acknowledgments over the bare link"),
+    layers("Reno/SR", Recovery::RENO, BaseStation::SelectiveRepeat, "TCP Reno over selective repeat on the lossy link"),
     layers(
         "SACK/SR",
-        Recovery::Sack,
+        Recovery::SACK,
         BaseStation::SelectiveRepeat,
         "selective acknowledgments over selective repeat on the lossy link",
     ),
@@ -264,7 +264,7 @@ pub const SCHEMES: [Scheme; 26] = [
         name: "SPLIT-SRP",
         family: Family::Discussed,
         ends: Ends::Scenario,
-        recovery: Recovery::Reno,
+        recovery: Recovery::RENO,
         base_station: BaseStation::SplitSrp,
         summary: "split connection whose wireless half is selective repeat over datagrams (1994)",
     },

@@ -14,7 +14,7 @@ use lasthop_proto::packet::{
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{
-    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
+    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
 };
 use lasthop_proto::tcp::modern::rack::Rack;
 use lasthop_proto::tcp::{Connection, TickPhase};
@@ -24,18 +24,11 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 fn configs() -> impl Iterator<Item = TcpConfig> {
     let all = Preset::ALL.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));
-    let all = all.map(|(preset, (recovery, sack_algorithm))| {
-        TcpConfig::preset(preset).with(|c| {
-            c.recovery = recovery;
-            c.sack_algorithm = sack_algorithm;
-            c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
-        })
-    });
+    let all = all.map(|(preset, recovery)| preset_with(preset, recovery));
     let linux = TcpConfig::preset(Preset::Rfc).with(|c| {
         c.receiver.delayed_ack = DelayedAck::Linux;
         c.receiver.sack_compression = SackCompression::Linux;
         c.receiver.receive_autotune = ReceiveAutotune::Linux;
-        c.send_autotune = SendAutotune::Linux;
         c.receiver.dsack = Switch::On;
         c.common.ecn = EcnMode::On;
     });

@@ -8,11 +8,11 @@ use util::golden::*;
 use util::*;
 
 fn slow_start(growth: Growth, window: u32) -> TcpConfig {
-    lab(Recovery::NewReno).with(|c| {
+    lab(Recovery::NEW_RENO).with(|c| {
         c.common.initial_window = window;
         c.common.initial_ssthresh = Some(60_000);
         c.receiver.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
-        c.growth = growth;
+        classic(c).growth = growth;
     })
 }
 

@@ -10,7 +10,7 @@ use util::golden::*;
 use util::*;
 
 fn config(ack_congestion: AckCongestion, ecn: EcnMode) -> TcpConfig {
-    lab(Recovery::NewReno).with(|c| {
+    lab(Recovery::NEW_RENO).with(|c| {
         c.receiver.delayed_ack = DelayedAck::EverySecond { timeout: millis(200) };
         c.common.ack_congestion = ack_congestion;
         c.common.ecn = ecn;

@@ -7,7 +7,7 @@ use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
 use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};
 
 fn flight(delayed_ack: DelayedAck, segments: u32) -> Pair {
-    Pair::of(lab_with_window(Recovery::NewReno, segments).with(|c| c.receiver.delayed_ack = delayed_ack))
+    Pair::of(lab_with_window(Recovery::NEW_RENO, segments).with(|c| c.receiver.delayed_ack = delayed_ack))
 }
 
 fn every_second() -> DelayedAck {
@@ -60,7 +60,7 @@ fn duplicates_are_answered_at_once() {
 fn bsd_every_second_segment_or_the_next_tick() {
     let bsd = DelayedAck::WindowUpdate;
     let config = |segments| {
-        let lab = lab_with_window(Recovery::NewReno, segments);
+        let lab = lab_with_window(Recovery::NEW_RENO, segments);
         lab.with(|c| {
             c.receiver.delayed_ack = bsd;
             c.common.clock = TcpConfig::preset(Preset::BsdLite).common.clock;
@@ -95,7 +95,7 @@ fn ns2_delayed_acknowledgments() {
 /// ones, up to the configured number.
 #[test]
 fn sack_blocks() {
-    let mut pair = Pair::of(lab_with_window(Recovery::Sack, 12)).lose(&[(1, 1), (3, 1), (5, 1), (8, 1), (10, 1)]);
+    let mut pair = Pair::of(lab_with_window(Recovery::SACK, 12)).lose(&[(1, 1), (3, 1), (5, 1), (8, 1), (10, 1)]);
     pair.send_segments(12);
     pair.run_until(pair.first_data() + millis(60));
     let blocks = |sent: &Sent| {
@@ -119,7 +119,7 @@ fn sack_blocks() {
 /// sequence.
 #[test]
 fn sack_blocks_move() {
-    let pair = Pair::of(lab_with_window(Recovery::Sack, 6)).lose(&[(3, 1)]);
+    let pair = Pair::of(lab_with_window(Recovery::SACK, 6)).lose(&[(3, 1)]);
     let mut pair = pair.treat(1, 1, Fate::Late(millis(2))).treat(5, 1, Fate::Late(millis(1)));
     pair.send_segments(6);
     pair.run_until(pair.first_data() + millis(60));
@@ -144,7 +144,7 @@ fn sack_blocks_move() {
 /// samples include the delay.
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
-    let config = lab(Recovery::NewReno).with(|c| {
+    let config = lab(Recovery::NEW_RENO).with(|c| {
         c.receiver.delayed_ack = every_second();
         c.common.timestamps = Switch::On;
         c.common.nagle = Nagle::Off;
@@ -169,7 +169,7 @@ fn the_echo_of_a_delayed_acknowledgment() {
 /// RFC 7323 §4.3: above a gap, the echo is that of the last segment in order; the segment that fills the gap is echoed.
 #[test]
 fn the_echo_across_a_gap() {
-    let config = lab_with_window(Recovery::NewReno, 4).with(|c| c.common.timestamps = Switch::On);
+    let config = lab_with_window(Recovery::NEW_RENO, 4).with(|c| c.common.timestamps = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.finish();
@@ -186,7 +186,7 @@ fn the_echo_across_a_gap() {
 /// is a reset. Timestamps wrap like sequence numbers.
 #[test]
 fn old_timestamps() {
-    let config = lab(Recovery::NewReno).with(|c| c.common.timestamps = Switch::On);
+    let config = lab(Recovery::NEW_RENO).with(|c| c.common.timestamps = Switch::On);
     let mut pair = Pair::of(config);
     pair.connect();
     let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
@@ -270,7 +270,7 @@ fn overtaken_duplicates() {
 /// ELN: acknowledgments carry the mark only while the next expected segment is one that arrived corrupted.
 #[test]
 fn explicit_loss_notification() {
-    let mut pair = Pair::of(lab_with_window(Recovery::Eln, 6)).damage(&[(2, 1)]).lose(&[(4, 1)]);
+    let mut pair = Pair::of(lab_with_window(Recovery::ELN, 6)).damage(&[(2, 1)]).lose(&[(4, 1)]);
     pair.send_segments(6);
     pair.run_until(pair.first_data() + millis(160));
     let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack());
@@ -283,7 +283,7 @@ fn explicit_loss_notification() {
 /// SMART: the number of the segment that caused the acknowledgment.
 #[test]
 fn smart_numbers() {
-    let config = lab_with_window(Recovery::Smart, 4).with(|c| c.receiver.smart_acks = Switch::On);
+    let config = lab_with_window(Recovery::SMART, 4).with(|c| c.receiver.smart_acks = Switch::On);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     pair.send_segments(4);
     pair.run_until(pair.first_data() + millis(160));

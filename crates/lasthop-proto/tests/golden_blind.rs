@@ -5,16 +5,16 @@ use crate::util::golden::*;
 use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::tcp::config::{
-    Clock, ControlRule, HystartRule, Preset, Recovery, RttRule, Switch, TcpConfig, WindowReduction,
+    Clock, ControlRule, HystartRule, Preset, Recovery, RttRule, SenderConfig, Switch, TcpConfig, WindowReduction,
 };
 use lasthop_proto::time::Duration;
 
 /// A first flight of 10, threshold 7 of 10.
 fn cubic() -> TcpConfig {
     lab(Recovery::Rack).with(|c| {
-        c.congestion = ControlRule::cubic(HystartRule::Linux);
+        modern(c).congestion = ControlRule::cubic(HystartRule::Linux);
         c.common.mss = 948;
-        c.window_reduction = WindowReduction::Linux;
+        modern(c).window_reduction = WindowReduction::Linux;
         c.common.timestamps = Switch::On;
         c.common.rtt_rule = RttRule::Linux;
         c.common.rto_min = millis(200);
@@ -24,7 +24,7 @@ fn cubic() -> TcpConfig {
 }
 
 fn sends_blindly(config: &TcpConfig, segments: u32, path: impl FnOnce(Pair) -> Pair) -> Pair {
-    let peer = config.clone().with(|c| c.recovery = Recovery::NewReno);
+    let peer = config.clone().with(|c| c.sender = SenderConfig::new(Preset::Rfc, Recovery::NEW_RENO));
     let mut pair = path(Pair::between(config.clone(), peer).with_time_per_byte(Duration::from_nanos(1000)));
     pair.connect();
     pair.send_segments(segments);

@@ -4,8 +4,8 @@
 use crate::util::golden::{bsd, sends};
 use crate::util::*;
 use lasthop_proto::tcp::config::{
-    Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
-    TcpConfig,
+    ClassicRecovery, Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery,
+    RecoveryGuard, Switch, TcpConfig,
 };
 
 /// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment is retransmitted and no other (`goto drop`).
@@ -14,7 +14,7 @@ use lasthop_proto::tcp::config::{
 /// (18), 6097 (19, 20), 6261 (21), 6420 (22).
 #[test]
 fn fast_retransmit_and_growth() {
-    sends(bsd(Recovery::Reno, 8), 23, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(bsd(Recovery::RENO, 8), 23, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
          200: 12 13 14 15 16
@@ -27,7 +27,7 @@ fn fast_retransmit_and_growth() {
 /// 6517 (19), 6795 (20), 7067 (21, 22), 7333 (23).
 #[test]
 fn quirk_1_an_eighth_more() {
-    let config = bsd(Recovery::Reno, 8).with(|c| c.growth = Growth::BsdLite);
+    let config = bsd(Recovery::RENO, 8).with(|c| classic(c).growth = Growth::BsdLite);
     sends(config, 23, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
@@ -40,20 +40,20 @@ fn quirk_1_an_eighth_more() {
 /// deflate: 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
 #[test]
 fn quirk_2_no_deflation_after_three() {
-    let config = bsd(Recovery::Reno, 4).with(|c| c.deflation = Deflation::AboveThreshold);
+    let config = bsd(Recovery::RENO, 4).with(|c| classic(c).deflation = Deflation::AboveThreshold);
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4
          100: 1f
          200: 5 6 7 8 9",
     );
-    sends(bsd(Recovery::Reno, 4), 9, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(bsd(Recovery::RENO, 4), 9, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4
          100: 1f
          200: 5 6 7
          300: 8 9",
     );
     // With a fourth duplicate the quirk has no effect: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
-    let config = bsd(Recovery::Reno, 5).with(|c| c.deflation = Deflation::AboveThreshold);
+    let config = bsd(Recovery::RENO, 5).with(|c| classic(c).deflation = Deflation::AboveThreshold);
     sends(config, 8, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5
          100: 1f 6
@@ -69,9 +69,9 @@ fn quirk_2_no_deflation_after_three() {
 #[test]
 fn quirk_3_header_prediction() {
     let window = |header_prediction| {
-        bsd(Recovery::Reno, 8).with(|c| {
+        bsd(Recovery::RENO, 8).with(|c| {
             c.receiver.receive_buffer = 8000;
-            c.header_prediction = header_prediction;
+            classic(c).header_prediction = header_prediction;
         })
     };
     sends(window(Switch::On), 16, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
@@ -81,7 +81,7 @@ fn quirk_3_header_prediction() {
          1350: 9t",
     );
     // Without the quirk: `cwnd` 4, opened to 5. Of 9 to 13 the first is lost, 10 to 12 make three duplicates.
-    let unguarded = window(Switch::Off).with(|c| c.recovery_guard = RecoveryGuard::None);
+    let unguarded = window(Switch::Off).with(|c| classic(c).recovery_guard = RecoveryGuard::None);
     sends(unguarded, 13, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
@@ -94,7 +94,7 @@ fn quirk_3_header_prediction() {
 #[test]
 fn header_prediction_leaves_a_large_window_alone() {
     let story = |header_prediction| {
-        let config = bsd(Recovery::Reno, 8).with(|c| c.header_prediction = header_prediction);
+        let config = bsd(Recovery::RENO, 8).with(|c| classic(c).header_prediction = header_prediction);
         sends(config, 30, |pair| pair.lose(&[(1, 1), (12, 1)])).story()
     };
     assert_eq!(story(Switch::On), story(Switch::Off));
@@ -104,13 +104,13 @@ fn header_prediction_leaves_a_large_window_alone() {
 /// 13 make three duplicates of 3. With the guard the timer repairs 3: restarted at 200, see quirk 3.
 #[test]
 fn quirk_4_no_guard() {
-    let config = bsd(Recovery::Reno, 10).with(|c| c.recovery_guard = RecoveryGuard::None);
+    let config = bsd(Recovery::RENO, 10).with(|c| classic(c).recovery_guard = RecoveryGuard::None);
     sends(config, 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          200: 3f",
     );
-    sends(bsd(Recovery::Reno, 10), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(bsd(Recovery::RENO, 10), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          1350: 3t",
@@ -121,11 +121,12 @@ fn quirk_4_no_guard() {
 #[test]
 fn the_preset() {
     let bsd = TcpConfig::preset(Preset::BsdLite);
-    assert_eq!((bsd.growth, bsd.deflation), (Growth::BsdLite, Deflation::AboveThreshold));
-    assert_eq!((bsd.header_prediction, bsd.recovery_guard), (Switch::On, RecoveryGuard::None));
-    assert_eq!((bsd.receiver.ack_before_read, bsd.impure_duplicates), (Switch::On, ImpureDuplicates::RestartCount));
-    assert_eq!((bsd.partial_deflation, bsd.eln_inflation), (PartialDeflation::ToThreshold, Switch::On));
-    assert_eq!((bsd.recovery, bsd.receiver.delayed_ack), (Recovery::Reno, DelayedAck::WindowUpdate));
+    let sender = bsd.sender.classic().unwrap();
+    assert_eq!((sender.growth, sender.deflation), (Growth::BsdLite, Deflation::AboveThreshold));
+    assert_eq!((sender.header_prediction, sender.recovery_guard), (Switch::On, RecoveryGuard::None));
+    assert_eq!((bsd.receiver.ack_before_read, sender.impure_duplicates), (Switch::On, ImpureDuplicates::RestartCount));
+    assert_eq!((sender.partial_deflation, sender.eln_inflation), (PartialDeflation::ToThreshold, Switch::On));
+    assert_eq!((sender.recovery, bsd.receiver.delayed_ack), (ClassicRecovery::Reno, DelayedAck::WindowUpdate));
     assert_eq!(bsd.common.clock, Clock::Ticks { slow: millis(500), fast: millis(200) });
     assert_eq!((bsd.common.initial_window, bsd.common.initial_ssthresh, bsd.common.max_cwnd), (1, Some(65535), 65535));
     assert_eq!(
@@ -138,7 +139,7 @@ fn the_preset() {
 /// The full acknowledgment at 300 sets 4 and opens it to 5: 14, 15.
 #[test]
 fn newreno_on_bsd_windows() {
-    let config = bsd(Recovery::NewReno, 8);
+    let config = bsd(Recovery::NEW_RENO, 8);
     sends(config, 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10
@@ -147,7 +148,7 @@ fn newreno_on_bsd_windows() {
     );
     // Sack1 leaves recovery with `cwnd` = 4 (see golden_sack1.rs), which the same acknowledgment opens to 5 (12, 13),
     // then 5200 (14), and at 300 5392 (15), 5577 (16), 5756 (17).
-    let config = bsd(Recovery::Sack, 8);
+    let config = bsd(Recovery::SACK, 8);
     sends(config, 17, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s 9

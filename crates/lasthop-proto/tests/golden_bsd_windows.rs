@@ -13,7 +13,7 @@ use lasthop_proto::tcp::config::{Deflation, ImpureDuplicates, PartialDeflation, 
 #[test]
 fn acknowledgments_that_leave_before_the_read() {
     let windows = |ack_before_read| {
-        let config = lab_with_window(Recovery::NewReno, 6).with(|c| c.receiver.ack_before_read = ack_before_read);
+        let config = lab_with_window(Recovery::NEW_RENO, 6).with(|c| c.receiver.ack_before_read = ack_before_read);
         let pair = sends(config, 6, |pair| pair.lose(&[(2, 1)]));
         let first = pair.first_data();
         let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack() && sent.at >= first);
@@ -31,7 +31,7 @@ fn acknowledgments_that_leave_before_the_read() {
 #[test]
 fn a_window_that_moved_costs_a_duplicate() {
     let config =
-        |ack_before_read| lab_with_window(Recovery::NewReno, 5).with(|c| c.receiver.ack_before_read = ack_before_read);
+        |ack_before_read| lab_with_window(Recovery::NEW_RENO, 5).with(|c| c.receiver.ack_before_read = ack_before_read);
     sends(config(Switch::Off), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n100: 2f");
     sends(config(Switch::On), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n1100: 2t");
 }
@@ -42,9 +42,9 @@ fn a_window_that_moved_costs_a_duplicate() {
 #[test]
 fn an_acknowledgment_between_duplicates_restarts_their_count() {
     let story = |impure_duplicates| {
-        let config = lab_with_window(Recovery::NewReno, 8).with(|c| {
+        let config = lab_with_window(Recovery::NEW_RENO, 8).with(|c| {
             c.receiver.ack_before_read = Switch::On;
-            c.impure_duplicates = impure_duplicates;
+            classic(c).impure_duplicates = impure_duplicates;
         });
         let faults = |pair: Pair| {
             let pair = pair.lose(&[(4, 1)]).treat(7, 1, Fate::Late(millis(5))).treat(8, 1, Fate::Late(millis(5)));
@@ -64,7 +64,8 @@ fn an_acknowledgment_between_duplicates_restarts_their_count() {
 /// two duplicates make 6, with 8 in flight. The full one sets 4 and opens it to 5 in either case.
 #[test]
 fn a_partial_acknowledgment_leaves_the_threshold() {
-    let config = |partial_deflation| bsd(Recovery::NewReno, 8).with(|c| c.partial_deflation = partial_deflation);
+    let config =
+        |partial_deflation| bsd(Recovery::NEW_RENO, 8).with(|c| classic(c).partial_deflation = partial_deflation);
     sends(config(PartialDeflation::ToThreshold), 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10
@@ -84,14 +85,14 @@ fn a_partial_acknowledgment_leaves_the_threshold() {
 /// inflates like Reno; Sack1 counts segments in the network and leaves recovery as if it had inflated.
 #[test]
 fn no_deflation_after_three_duplicates() {
-    let config = |recovery, deflation| bsd(recovery, 4).with(|c| c.deflation = deflation);
+    let config = |recovery, deflation| bsd(recovery, 4).with(|c| classic(c).deflation = deflation);
     let lose = |pair: Pair| pair.lose(&[(1, 1)]);
-    sends(config(Recovery::Reno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
-    sends(config(Recovery::Reno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7\n300: 8 9");
+    sends(config(Recovery::RENO, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
+    sends(config(Recovery::RENO, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7\n300: 8 9");
     // NewReno sends new data on the third duplicate: 5. After it `cwnd` is 5200, or 3 and then 3333.
-    sends(config(Recovery::NewReno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8 9");
-    sends(config(Recovery::NewReno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8\n300: 9");
-    let config = bsd(Recovery::Sack, 4).with(|c| c.deflation = Deflation::AboveThreshold);
+    sends(config(Recovery::NEW_RENO, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8 9");
+    sends(config(Recovery::NEW_RENO, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8\n300: 9");
+    let config = bsd(Recovery::SACK, 4).with(|c| classic(c).deflation = Deflation::AboveThreshold);
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
 }
 
@@ -101,9 +102,9 @@ fn no_deflation_after_three_duplicates() {
 /// 6582 requires one byte more, so the timer repairs the loss: restarted at 200, at 1350 as in golden_bsd.rs.
 #[test]
 fn one_fast_retransmit_a_window() {
-    let config = |recovery, recovery_guard| bsd(recovery, 10).with(|c| c.recovery_guard = recovery_guard);
+    let config = |recovery, recovery_guard| bsd(recovery, 10).with(|c| classic(c).recovery_guard = recovery_guard);
     let lose = |pair: Pair| pair.lose(&[(1, 1), (11, 1)]);
-    sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 18, lose).expect(
+    sends(config(Recovery::RENO, RecoveryGuard::OncePerWindow), 18, lose).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13 14
          200: 15 16 11f
@@ -114,11 +115,11 @@ fn one_fast_retransmit_a_window() {
          200: 15 16
          1350: 11t
          1450: 17 18";
-    sends(config(Recovery::Reno, RecoveryGuard::Careful), 18, lose).expect(timer);
+    sends(config(Recovery::RENO, RecoveryGuard::Careful), 18, lose).expect(timer);
     // NewReno keeps its own rule.
-    sends(config(Recovery::NewReno, RecoveryGuard::OncePerWindow), 18, lose).expect(timer);
+    sends(config(Recovery::NEW_RENO, RecoveryGuard::OncePerWindow), 18, lose).expect(timer);
     // A loss of data that was in flight at the last recovery starts no other recovery.
-    sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(config(Recovery::RENO, RecoveryGuard::OncePerWindow), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          1350: 3t",
@@ -130,14 +131,14 @@ fn one_fast_retransmit_a_window() {
 /// is acknowledged.
 #[test]
 fn duplicates_after_a_mark() {
-    let config = |recovery, eln_inflation| lab(recovery).with(|c| c.eln_inflation = eln_inflation);
+    let config = |recovery, eln_inflation| lab(recovery).with(|c| classic(c).eln_inflation = eln_inflation);
     let story = |config| sends(config, 16, |pair| pair.damage(&[(1, 1)])).story();
-    assert_eq!(story(config(Recovery::Eln, Switch::On)), "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12\n200: 13 14 15 16");
+    assert_eq!(story(config(Recovery::ELN, Switch::On)), "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12\n200: 13 14 15 16");
     assert_eq!(
-        story(config(Recovery::ElnRxmt, Switch::On)),
+        story(config(Recovery::ELN_RXMT, Switch::On)),
         "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12 13 14\n200: 15 16"
     );
-    assert_eq!(story(config(Recovery::Eln, Switch::Off)), "0: 1 2 3 4 5 6 7 8\n100: 1e\n200: 9 10 11 12 13 14 15 16");
+    assert_eq!(story(config(Recovery::ELN, Switch::Off)), "0: 1 2 3 4 5 6 7 8\n100: 1e\n200: 9 10 11 12 13 14 15 16");
 }
 
 /// The deflation equals the inflation: `cwnd` 8 in congestion avoidance reaches 9 after a window of acknowledgments,
@@ -145,7 +146,7 @@ fn duplicates_after_a_mark() {
 #[test]
 fn the_inflation_of_marked_duplicates_is_taken_back() {
     let window = |eln_inflation| {
-        let config = lab(Recovery::Eln).with(|c| c.eln_inflation = eln_inflation);
+        let config = lab(Recovery::ELN).with(|c| classic(c).eln_inflation = eln_inflation);
         let mut pair = Pair::of(config).damage(&[(1, 1)]);
         pair.send_segments(8);
         pair.finish();

@@ -10,7 +10,7 @@ use lasthop_proto::time::Instant;
 
 /// An open connection with its handshake removed from the trace. It is 150 ms into the run.
 fn open() -> Pair {
-    let mut pair = Pair::of(lab(Recovery::NewReno)).with_iss(u32::MAX - 500, 77);
+    let mut pair = Pair::of(lab(Recovery::NEW_RENO)).with_iss(u32::MAX - 500, 77);
     pair.connect();
     pair.forget();
     pair
@@ -107,7 +107,7 @@ fn half_close() {
 /// The first FIN is lost and retransmitted after the timeout of 1 s.
 #[test]
 fn a_lost_fin() {
-    let mut pair = Pair::of(lab(Recovery::NewReno))
+    let mut pair = Pair::of(lab(Recovery::NEW_RENO))
         .judged_by(|sent| if sent.is(Flags::FIN) && sent.transmission == 1 { Fate::Lose } else { Fate::Arrive });
     pair.connect();
     pair.forget();
@@ -123,7 +123,7 @@ fn a_lost_fin() {
 /// The acknowledgment of the last FIN is lost: TIME-WAIT repeats it and restarts (RFC 9293 §3.10.7.4).
 #[test]
 fn a_lost_last_acknowledgment() {
-    let mut pair = Pair::of(lab(Recovery::NewReno)).judged_by(|sent| {
+    let mut pair = Pair::of(lab(Recovery::NEW_RENO)).judged_by(|sent| {
         // The initiator's second pure acknowledgment; its first one ended the handshake.
         let last = sent.from == Side::Initiator && sent.is_pure_ack() && sent.transmission == 2;
         if last { Fate::Lose } else { Fate::Arrive }
@@ -261,7 +261,7 @@ fn a_reset_in_time_wait() {
 /// acknowledges.
 #[test]
 fn data_for_a_closed_end() {
-    let mut pair = Pair::of(lab(Recovery::NewReno));
+    let mut pair = Pair::of(lab(Recovery::NEW_RENO));
     let packet = pair.forge(Side::Acceptor, Flags::ACK, 10, 5, 100);
     pair.inject(Side::Acceptor, packet);
     let packet = pair.forge(Side::Acceptor, Flags::FIN, 10, 5, 100);
@@ -275,7 +275,7 @@ fn data_for_a_closed_end() {
 /// R2).
 #[test]
 fn a_peer_that_vanishes() {
-    let config = lab(Recovery::NewReno).with(|c| c.common.max_retries = 5);
+    let config = lab(Recovery::NEW_RENO).with(|c| c.common.max_retries = 5);
     let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     pair.send_segments(1);
     pair.finish();

@@ -5,7 +5,7 @@ use crate::util::{millis, ms};
 use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{Ecn, Flags, Packet, Side};
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::config::{DelayedAck, EcnMode, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{DelayedAck, EcnMode, Preset, Recovery, SenderConfig, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 
@@ -25,11 +25,10 @@ struct Path {
 }
 
 fn config(ecn: EcnMode) -> TcpConfig {
-    TcpConfig::preset(Preset::Rfc).with(|c| {
+    TcpConfig::new(Preset::Rfc, Recovery::NEW_RENO).with(|c| {
         c.common.mss = 1000;
         c.common.ecn = ecn;
         c.receiver.delayed_ack = DelayedAck::Off;
-        c.recovery = Recovery::NewReno;
         c.common.timestamps = Switch::Off;
         c.common.idle_restart = Switch::Off;
     })
@@ -219,7 +218,7 @@ fn without_sack(preset: Preset) -> [TcpConfig; 2] {
         c.common.idle_restart = Switch::Off;
     });
     let peer = config.clone().with(|c| {
-        c.recovery = Recovery::Reno;
+        c.sender = SenderConfig::new(preset, Recovery::RENO);
         c.receiver.delayed_ack = DelayedAck::Off;
     });
     [config, peer]

@@ -13,11 +13,11 @@ use util::golden::*;
 use util::*;
 
 fn eln() -> TcpConfig {
-    lab(Recovery::Eln)
+    lab(Recovery::ELN)
 }
 
 fn eln_rxmt() -> TcpConfig {
-    lab(Recovery::ElnRxmt)
+    lab(Recovery::ELN_RXMT)
 }
 
 /// `cwnd` stays 8, so no more data is sent before the acknowledgment of all 8.
@@ -38,12 +38,12 @@ fn one_loss() {
 /// Purpose of E2E-ELN-RXMT: windows too small for three duplicates. A flight of 2 makes one.
 #[test]
 fn one_loss_in_a_small_window() {
-    sends(lab_with_window(Recovery::Eln, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
+    sends(lab_with_window(Recovery::ELN, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
         "0: 1 2
          1000: 1t
          1100: 3 4",
     );
-    sends(lab_with_window(Recovery::ElnRxmt, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
+    sends(lab_with_window(Recovery::ELN_RXMT, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
         "0: 1 2
          100: 1e
          200: 3 4",
@@ -101,7 +101,7 @@ fn four_losses() {
 /// 3 new segments. Their duplicates have no mark; the third halves the window.
 #[test]
 fn a_second_loss_with_enough_duplicates() {
-    for recovery in [Recovery::Eln, Recovery::ElnRxmt] {
+    for recovery in [Recovery::ELN, Recovery::ELN_RXMT] {
         sends(lab_with_window(recovery, 10), 13, |pair| pair.damage(&[(1, 1), (4, 1)])).expect(
             "0: 1 2 3 4 5 6 7 8 9 10
              100: 1e
@@ -123,7 +123,7 @@ fn a_loss_after_the_repair_of_another() {
              400: 18 19 20 21 22 23 24",
         );
     }
-    sends(lab_with_window(Recovery::ElnRxmt, 2), 4, |pair| pair.damage(&[(1, 1), (3, 1)])).expect(
+    sends(lab_with_window(Recovery::ELN_RXMT, 2), 4, |pair| pair.damage(&[(1, 1), (3, 1)])).expect(
         "0: 1 2
          100: 1e
          200: 3 4
@@ -202,9 +202,9 @@ fn corruption_then_congestion() {
 /// SACK and ELN combined ([a] future work): SACK's recovery, but a loss marked as corruption does not reduce the
 /// window.
 fn sack_eln(sack_algorithm: SackAlgorithm) -> TcpConfig {
-    lab(Recovery::Sack).with(|c| {
+    lab(Recovery::SACK).with(|c| {
         c.common.sack_eln = Switch::On;
-        c.sack_algorithm = sack_algorithm;
+        classic(c).sack_algorithm = sack_algorithm;
     })
 }
 

@@ -5,10 +5,10 @@ use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Preset, Recovery, SenderConfig, Switch, TcpConfig};
 
 fn rfc() -> TcpConfig {
-    lab(Recovery::NewReno)
+    lab(Recovery::NEW_RENO)
 }
 
 /// Loses the given SYNs of each side, counted from 1.
@@ -240,7 +240,7 @@ fn negotiation() {
     let plain = full.clone().with(|c| {
         c.receiver.window_scale = None;
         c.common.timestamps = Switch::Off;
-        c.recovery = Recovery::NewReno;
+        c.sender = SenderConfig::new(Preset::Rfc, Recovery::NEW_RENO);
         c.common.mss = 1000;
     });
     let options = |client: &TcpConfig, server: &TcpConfig| {

@@ -8,7 +8,7 @@ use util::golden::*;
 use util::*;
 
 fn newreno() -> TcpConfig {
-    lab(Recovery::NewReno)
+    lab(Recovery::NEW_RENO)
 }
 
 /// As Reno; the first acknowledgment is a full one. §3.2 step 3, first choice: `cwnd` = min(4, FlightSize + 1) = 4.
@@ -143,7 +143,7 @@ fn reordering_beyond_the_threshold() {
 /// up to 10 is full.
 #[test]
 fn limited_transmit() {
-    let config = newreno().with(|c| c.limited_transmit = Switch::On);
+    let config = newreno().with(|c| classic(c).limited_transmit = Switch::On);
     sends(config, 20, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 9l 10l 1f 11
@@ -163,8 +163,8 @@ fn limited_transmit() {
 #[test]
 fn impatient_and_slow_but_steady() {
     let config = |partial_ack_timer| {
-        lab_with_window(Recovery::NewReno, 10).with(|c| {
-            c.partial_ack_timer = partial_ack_timer;
+        lab_with_window(Recovery::NEW_RENO, 10).with(|c| {
+            classic(c).partial_ack_timer = partial_ack_timer;
             c.common.rto_min = millis(320);
         })
     };
@@ -194,7 +194,8 @@ fn impatient_and_slow_but_steady() {
 /// 4 fills the hole, up to 12 is acknowledged, `cwnd` 5: 13 to 17. 5, 6, 7 had arrived before: three duplicates.
 #[test]
 fn duplicates_after_a_timeout_mean_nothing() {
-    let config = |recovery_guard| lab_with_window(Recovery::NewReno, 12).with(|c| c.recovery_guard = recovery_guard);
+    let config =
+        |recovery_guard| lab_with_window(Recovery::NEW_RENO, 12).with(|c| classic(c).recovery_guard = recovery_guard);
     let faults = |pair: Pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7, 8]);
     sends(config(RecoveryGuard::Careful), 17, faults).expect(
         "0: 1 2 3 4 5 6 7 8 9 10 11 12

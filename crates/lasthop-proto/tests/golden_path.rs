@@ -6,7 +6,7 @@ use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 
 fn stamped(mss: u32) -> TcpConfig {
-    lab(Recovery::NewReno).with(|c| {
+    lab(Recovery::NEW_RENO).with(|c| {
         c.common.mss = mss;
         c.common.timestamps = Switch::On;
     })
@@ -76,7 +76,7 @@ fn the_least() {
 #[test]
 fn the_path_takes_less_than_before() {
     let mut pair =
-        Pair::of(lab(Recovery::Sack)).judged_by(|sent| if sent.len > 500 { Fate::Lose } else { Fate::Arrive });
+        Pair::of(lab(Recovery::SACK)).judged_by(|sent| if sent.len > 500 { Fate::Lose } else { Fate::Arrive });
     pair.connect();
     pair.client().write(8000);
     pair.flush();
@@ -95,7 +95,7 @@ fn the_path_takes_less_than_before() {
 /// SACK blocks that do not fit in a data segment are left to the next pure acknowledgment.
 #[test]
 fn blocks_do_not_lengthen_data() {
-    let config = lab(Recovery::Sack).with(|c| c.common.mss = 1000);
+    let config = lab(Recovery::SACK).with(|c| c.common.mss = 1000);
     let mut pair = Pair::of(config).lose(&[(2, 1)]);
     let now = pair.now;
     pair.ends.iter_mut().for_each(|end| end.fit_path(now, 1000));

@@ -13,8 +13,8 @@ use lasthop_proto::time::Duration;
 
 fn reno() -> TcpConfig {
     lab(Recovery::Rack).with(|c| {
-        c.congestion = ControlRule::RENO;
-        c.window_reduction = WindowReduction::Linux;
+        modern(c).congestion = ControlRule::RENO;
+        modern(c).window_reduction = WindowReduction::Linux;
         c.common.timestamps = Switch::On;
         c.common.rtt_rule = RttRule::Linux;
         c.common.rto_min = millis(200);
@@ -26,7 +26,7 @@ fn reno() -> TcpConfig {
 /// Threshold 7 of 10: 10 * 717 / 1024.
 fn cubic() -> TcpConfig {
     reno().with(|c| {
-        c.congestion = ControlRule::cubic(HystartRule::Linux);
+        modern(c).congestion = ControlRule::cubic(HystartRule::Linux);
         c.common.mss = 948;
     })
 }
@@ -145,7 +145,7 @@ fn a_lost_probe() {
 
 #[test]
 fn without_probes_the_timeout_comes() {
-    sends(reno().with(|c| c.tlp = Switch::Off), 10, |pair| pair.lose(&[(10, 1)])).expect(
+    sends(reno().with(|c| modern(c).tlp = Switch::Off), 10, |pair| pair.lose(&[(10, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          400: 10t",
     );
@@ -162,7 +162,7 @@ fn a_late_segment_is_undone_by_timestamps() {
          110: 15 16 17 18 19 20",
     );
     assert_eq!(undone(&pair, Spurious::Timestamps), 1);
-    let pair = sends(reno().with(|c| c.undo = Switch::Off), 20, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT));
+    let pair = sends(reno().with(|c| modern(c).undo = Switch::Off), 20, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT));
     assert_eq!(undone(&pair, Spurious::Timestamps), 0);
 }
 
@@ -219,7 +219,7 @@ fn a_stall_is_no_loss() {
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Frto)), (1, 1));
     let neither = reno().with(|c| {
         c.common.timestamps = Switch::Off;
-        c.frto = Switch::Off;
+        modern(c).frto = Switch::Off;
     });
     assert_eq!(undone(&sends(neither, 30, |pair| pair.judged_by(stall)), Spurious::Frto), 0);
 }
@@ -232,7 +232,7 @@ fn a_buffer_that_tunes_itself_holds_data_back_in_a_long_recovery() {
     let ahead = |send_autotune| {
         let config = cubic().with(|c| {
             c.common.mss = 1448;
-            c.send_autotune = send_autotune;
+            modern(c).send_autotune = send_autotune;
             c.common.send_buffer = 4 << 20;
         });
         let lost: Vec<_> = (1..=12).map(|transmission| (1, transmission)).collect();

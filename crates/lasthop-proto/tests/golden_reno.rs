@@ -9,7 +9,7 @@ use util::*;
 
 /// RFC 5681 has no guard against a second fast retransmit.
 fn reno() -> TcpConfig {
-    lab(Recovery::Reno).with(|c| c.recovery_guard = RecoveryGuard::None)
+    lab(Recovery::RENO).with(|c| classic(c).recovery_guard = RecoveryGuard::None)
 }
 
 /// Steps 2 and 3: the third of the seven duplicates (from 2, 3, 4) sets `ssthresh` = FlightSize / 2 = 4 and `cwnd` =
@@ -153,7 +153,7 @@ fn reordering_below_the_threshold() {
 /// 9 and 10 (12, 13), the acknowledgment up to 10 (`cwnd` 4: 14), that of 11 (15).
 #[test]
 fn limited_transmit() {
-    let config = reno().with(|c| c.limited_transmit = Switch::On);
+    let config = reno().with(|c| classic(c).limited_transmit = Switch::On);
     sends(config, 20, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 9l 10l 1f 11
@@ -167,9 +167,9 @@ fn limited_transmit() {
 #[test]
 fn limited_transmit_saves_a_small_window() {
     let config = |limited_transmit| {
-        lab_with_window(Recovery::Reno, 3).with(|c| {
-            c.limited_transmit = limited_transmit;
-            c.recovery_guard = RecoveryGuard::None;
+        lab_with_window(Recovery::RENO, 3).with(|c| {
+            classic(c).limited_transmit = limited_transmit;
+            classic(c).recovery_guard = RecoveryGuard::None;
         })
     };
     sends(config(Switch::On), 8, |pair| pair.lose(&[(1, 1)])).expect(
@@ -192,14 +192,14 @@ fn limited_transmit_saves_a_small_window() {
 /// 8.5.
 #[test]
 fn a_second_fast_retransmit_in_one_window() {
-    let config = lab_with_window(Recovery::Reno, 10).with(|c| c.recovery_guard = RecoveryGuard::None);
+    let config = lab_with_window(Recovery::RENO, 10).with(|c| classic(c).recovery_guard = RecoveryGuard::None);
     sends(config.clone(), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          200: 3f",
     );
     // RFC 6582 §3.2 step 1 forbids it: 3 lies below `recover`.
-    let config = config.with(|c| c.recovery_guard = RecoveryGuard::Careful);
+    let config = config.with(|c| classic(c).recovery_guard = RecoveryGuard::Careful);
     sends(config, 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13

@@ -9,7 +9,7 @@ use util::golden::*;
 use util::*;
 
 fn rfc6675() -> TcpConfig {
-    lab(Recovery::Sack).with(|c| c.sack_algorithm = SackAlgorithm::Rfc6675)
+    lab(Recovery::SACK).with(|c| classic(c).sack_algorithm = SackAlgorithm::Rfc6675)
 }
 
 /// §5 (1): the third duplicate (4). (4.2) `cwnd` = 4; (4.3) 1; (4.4) `pipe` = 1 (retransmitted) + 5 to 8 = 5. 5:
@@ -165,7 +165,7 @@ fn reordering_beyond_the_threshold() {
 /// step 2). Third: RecoveryPoint = 10, `pipe` = 1 + 5 to 10 = 7; 8's duplicate leaves 1, 9, 10: 11.
 #[test]
 fn limited_transmit() {
-    let config = rfc6675().with(|c| c.limited_transmit = Switch::On);
+    let config = rfc6675().with(|c| classic(c).limited_transmit = Switch::On);
     sends(config, 20, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 9l 10l 1f 11

@@ -14,7 +14,7 @@ use util::golden::*;
 use util::*;
 
 fn sack1() -> TcpConfig {
-    lab(Recovery::Sack).with(|c| c.sack_algorithm = SackAlgorithm::Sack1)
+    lab(Recovery::SACK).with(|c| classic(c).sack_algorithm = SackAlgorithm::Sack1)
 }
 
 /// Third duplicate (4): `pipe` = 8 - 3 = 5, `cwnd` = 4, 1. 5: `pipe` 4. 6, 7, 8: 3 each time, so one new segment each

@@ -8,15 +8,15 @@
 
 use crate::util;
 
-use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ClassicRecovery, Recovery, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
 /// The fine-grained round-trip time is configured, between one and two of the real ones.
 fn smart() -> TcpConfig {
-    lab(Recovery::Smart).with(|c| {
+    lab(Recovery::SMART).with(|c| {
         c.receiver.smart_acks = Switch::On;
-        c.smart_rtt = Some(millis(150));
+        classic(c).smart_rtt = Some(millis(150));
     })
 }
 
@@ -80,7 +80,7 @@ fn a_lost_retransmission_while_acknowledgments_come() {
 /// retransmissions". The timer, restarted when 1 was retransmitted, repairs it.
 #[test]
 fn a_lost_retransmission_without_a_round_trip_time() {
-    let mut pair = Pair::of(smart().with(|c| c.smart_rtt = None)).lose(&[(1, 1), (1, 2)]);
+    let mut pair = Pair::of(smart().with(|c| classic(c).smart_rtt = None)).lose(&[(1, 1), (1, 2)]);
     pair.send_segments(17);
     pair.finish();
     pair.expect(
@@ -153,9 +153,9 @@ fn a_lost_tail() {
 #[test]
 fn a_peer_without_smart() {
     for losses in [&[(1, 1)][..], &[(1, 1), (3, 1), (5, 1)], &[(4, 1), (4, 2)], &[(8, 1)]] {
-        let [with, without] = [Recovery::Smart, Recovery::NewReno].map(|recovery| {
-            let client = smart().with(|c| c.recovery = recovery);
-            let mut pair = Pair::between(client, lab(Recovery::NewReno)).lose(losses);
+        let [with, without] = [ClassicRecovery::Smart, ClassicRecovery::NewReno].map(|recovery| {
+            let client = smart().with(|c| classic(c).recovery = recovery);
+            let mut pair = Pair::between(client, lab(Recovery::NEW_RENO)).lose(losses);
             pair.send_segments(30);
             pair.finish();
             assert_eq!(pair.ends[1].received(), 30_000);

@@ -13,12 +13,12 @@ use lasthop_proto::tcp::config::{Recovery, SendAutotune, Switch};
 use lasthop_proto::tcp::{State, TickPhase};
 
 fn relay(buffer: u32) -> SplitRelay {
-    let leg = Arc::new(lab(Recovery::NewReno));
+    let leg = Arc::new(lab(Recovery::NEW_RENO));
     SplitRelay::new(Handover::Shared(buffer), leg.clone(), leg, TickPhase::default(), Switch::Off)
 }
 
 fn split(buffer: u32) -> Pair {
-    Pair::of(lab(Recovery::NewReno)).with_middle(relay(buffer))
+    Pair::of(lab(Recovery::NEW_RENO)).with_middle(relay(buffer))
 }
 
 /// Segments that the relay sent towards the acceptor, in the form of [`Pair::story`], in milliseconds since the
@@ -97,7 +97,7 @@ fn a_stalled_wireless_side_closes_the_window() {
 /// and wait for acknowledgments, six more wait to be moved. Then the window is closed.
 #[test]
 fn what_is_moved_waits_in_two_buffers() {
-    let config = lab(Recovery::NewReno);
+    let config = lab(Recovery::NEW_RENO);
     let wired = Arc::new(config.clone().with(|c| c.receiver.receive_buffer = 6000));
     let wireless = Arc::new(config.clone().with(|c| c.common.send_buffer = 4000));
     assert_eq!(Handover::Moved.most_held(&wired, &wireless), 10_000);
@@ -128,7 +128,7 @@ fn a_full_send_buffer_takes_more_when_a_third_is_free() {
     let send_autotune = SendAutotune::Linux;
     let wireless = Arc::new(config.clone().with(|c| {
         c.common.send_buffer = 4 << 20;
-        c.send_autotune = send_autotune;
+        modern(c).send_autotune = send_autotune;
     }));
     let relay = SplitRelay::new(Handover::Moved, wired, wireless, TickPhase::default(), Switch::Off);
     let mut pair = Pair::of(config).with_middle(relay).judged_by(|sent| {
@@ -200,7 +200,7 @@ fn refused_beyond() {
 #[test]
 fn strangers_pass_and_ghosts_do_not() {
     let mut relay = relay(60_000);
-    let pair = Pair::of(lab(Recovery::NewReno));
+    let pair = Pair::of(lab(Recovery::NEW_RENO));
     let stranger = pair.forge(Side::Acceptor, Flags::ACK, 5, 7, 100);
     let datagram = Packet { flow: FlowId(9), body: Body::Datagram { number: 3 }, ..stranger };
     for (packet, from, to) in [(stranger, Port::WIRED, Port::WIRELESS), (datagram, Port::WIRELESS, Port::WIRED)] {

@@ -16,7 +16,7 @@ const CONFIG: SrpConfig =
     SrpConfig { window: 4, header: 40, timer: Timer::Fixed(millis(1000)), nack_again: None, buffer: 60_000 };
 
 fn tcp() -> TcpConfig {
-    lab_with_window(Recovery::NewReno, 10)
+    lab_with_window(Recovery::NEW_RENO, 10)
 }
 
 fn bridge(config: &SrpConfig) -> Bridge {

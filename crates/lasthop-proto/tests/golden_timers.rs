@@ -15,7 +15,7 @@ fn run(mut pair: Pair, segments: u32) -> Pair {
 
 /// A pair with an initial window of one segment, 400 ms each way.
 fn slow_path(timestamps: Switch) -> Pair {
-    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.common.timestamps = timestamps);
+    let config = lab_with_window(Recovery::NEW_RENO, 1).with(|c| c.common.timestamps = timestamps);
     Pair::of(config).with_delay(millis(400))
 }
 
@@ -60,7 +60,7 @@ fn steady_samples_tighten_the_timeout() {
 /// §2.4: at least one second, although SRTT + 4·RTTVAR is 300. §2.5: at most sixty seconds.
 #[test]
 fn bounds() {
-    let config = lab(Recovery::NewReno).with(|c| c.common.max_retries = 8);
+    let config = lab(Recovery::NEW_RENO).with(|c| c.common.max_retries = 8);
     let pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
     run(pair, 1).expect(
         "0: 1
@@ -127,7 +127,7 @@ fn initial_windows() {
 /// Slow start (RFC 5681 §3.1): one segment more per acknowledgment, so 1, 2, 4, 8 when each segment is acknowledged.
 #[test]
 fn slow_start() {
-    let config = lab_with_window(Recovery::NewReno, 1).with(|c| c.common.initial_ssthresh = Some(u32::MAX));
+    let config = lab_with_window(Recovery::NEW_RENO, 1).with(|c| c.common.initial_ssthresh = Some(u32::MAX));
     run(Pair::of(config.clone()), 15).expect(
         "0: 1
          100: 2 3
@@ -149,7 +149,7 @@ fn slow_start() {
 /// RFC 5681 §3.1: from `ssthresh` on, one segment more per `cwnd` acknowledged.
 #[test]
 fn congestion_avoidance() {
-    run(Pair::of(lab_with_window(Recovery::NewReno, 3)), 18).expect(
+    run(Pair::of(lab_with_window(Recovery::NEW_RENO, 3)), 18).expect(
         "0: 1 2 3
          100: 4 5 6 7
          200: 8 9 10 11 12
@@ -172,7 +172,7 @@ fn idle_restart() {
         pair.flush();
         pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).count()
     };
-    let on = lab(Recovery::NewReno);
+    let on = lab(Recovery::NEW_RENO);
     let off = on.clone().with(|c| c.common.idle_restart = Switch::Off);
     assert_eq!(flight_after(on.clone(), 999), 11);
     assert_eq!(flight_after(on, 1001), 8);
@@ -188,7 +188,7 @@ fn idle_restart() {
 /// RFC 5681 §3.1: `ssthresh` "is held constant" when a retransmission times out again: half of 8, not of less.
 #[test]
 fn ssthresh_is_set_once_per_segment() {
-    let pair = Pair::of(lab(Recovery::NewReno)).lose(&[(1, 1), (1, 2)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7]);
+    let pair = Pair::of(lab(Recovery::NEW_RENO)).lose(&[(1, 1), (1, 2)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7]);
     run(pair, 30).expect(
         "0: 1 2 3 4 5 6 7 8
          1000: 1t
@@ -205,8 +205,8 @@ fn ssthresh_is_set_once_per_segment() {
 #[test]
 fn the_timer_restarts_with_progress() {
     // 2 is lost; 1's acknowledgment at 100 restarts the timer.
-    run(Pair::of(lab_with_window(Recovery::NewReno, 2)).lose(&[(2, 1)]), 2).expect("0: 1 2\n1100: 2t");
-    let pair = run(Pair::of(lab_with_window(Recovery::NewReno, 2)), 2);
+    run(Pair::of(lab_with_window(Recovery::NEW_RENO, 2)).lose(&[(2, 1)]), 2).expect("0: 1 2\n1100: 2t");
+    let pair = run(Pair::of(lab_with_window(Recovery::NEW_RENO, 2)), 2);
     assert_eq!(pair.timeouts(), 0);
 }
 

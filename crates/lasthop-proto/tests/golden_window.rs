@@ -16,7 +16,7 @@ fn small_buffer(client: TcpConfig) -> Pair {
 }
 
 fn rfc() -> TcpConfig {
-    lab(Recovery::NewReno)
+    lab(Recovery::NEW_RENO)
 }
 
 fn probes(pair: &Pair) -> Vec<u64> {
@@ -372,7 +372,7 @@ fn a_short_segment_behind_full_ones() {
 fn a_window_that_ends_within_a_segment() {
     let first_flight = |receive_buffer, window_edge| {
         let client = lab(Recovery::Rack).with(|c| {
-            c.window_edge = window_edge;
+            modern(c).window_edge = window_edge;
             c.common.nagle = Nagle::Minshall;
         });
         let mut pair = Pair::between(client.clone(), client.with(|c| c.receiver.receive_buffer = receive_buffer));
@@ -412,8 +412,8 @@ fn nagle() {
 fn the_end_of_a_burst_is_pushed() {
     let pushed = |receive_buffer, bytes, push| {
         let client = lab(Recovery::Rack).with(|c| {
-            c.push = push;
-            c.window_edge = WindowEdge::Cut;
+            modern(c).push = push;
+            modern(c).window_edge = WindowEdge::Cut;
             c.common.nagle = Nagle::Minshall;
         });
         let mut pair = Pair::between(client.clone(), client.with(|c| c.receiver.receive_buffer = receive_buffer));

@@ -13,7 +13,7 @@ use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
     AckCongestion, DelayedAck, EcnMode, Nagle, PawsRule, Preset, Push, ReceiveAutotune, Recovery, SackAlgorithm,
-    SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge, WindowProbe,
+    SackCompression, SendAutotune, SenderConfig, Switch, TcpConfig, WindowEdge, WindowProbe,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -45,22 +45,17 @@ impl Keys {
     fn config(&self, preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
         let linux = self.delayed_ack == Some(DelayedAck::Linux);
         let controlled = self.nagle && matches!(self.delayed_ack, Some(DelayedAck::EverySecond { .. }));
-        TcpConfig::preset(preset).with(|c| {
+        preset_with(preset, recovery).with(|c| {
             c.common.mss = self.mss;
             c.common.send_buffer = self.buffers[0];
             c.receiver.receive_buffer = self.buffers[1];
-            c.recovery = recovery.0;
-            c.sack_algorithm = recovery.1;
-            c.receiver.smart_acks = switch(recovery.0 == Recovery::Smart);
             c.receiver.delayed_ack = self.delayed_ack.unwrap_or(c.receiver.delayed_ack);
             c.receiver.sack_compression = if linux { SackCompression::Linux } else { SackCompression::Off };
             c.receiver.receive_autotune =
                 if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
-            c.send_autotune = if self.nagle { SendAutotune::Linux } else { SendAutotune::Off };
             c.receiver.dsack = switch(linux || self.sack_eln);
             c.common.ecn = if linux || controlled { EcnMode::On } else { EcnMode::Off };
             c.common.ack_congestion = if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off };
-            c.limited_transmit = switch(self.limited_transmit);
             c.common.sack_eln = switch(self.sack_eln);
             c.common.nagle = match (self.nagle, linux) {
                 (false, _) => Nagle::Off,
@@ -68,9 +63,15 @@ impl Keys {
                 (true, true) => Nagle::Minshall,
             };
             c.common.paws = if linux { PawsRule::Linux } else { PawsRule::Rfc7323 };
-            c.window_edge = if linux { WindowEdge::Cut } else { WindowEdge::Whole };
             c.common.window_probe = if linux { WindowProbe::Empty } else { WindowProbe::Byte };
-            c.push = if linux { Push::Bursts } else { Push::Never };
+            match &mut c.sender {
+                SenderConfig::Classic(classic) => classic.limited_transmit = switch(self.limited_transmit),
+                SenderConfig::Modern(modern) => {
+                    modern.send_autotune = if self.nagle { SendAutotune::Linux } else { SendAutotune::Off };
+                    modern.window_edge = if linux { WindowEdge::Cut } else { WindowEdge::Whole };
+                    modern.push = if linux { Push::Bursts } else { Push::Never };
+                }
+            }
             c.common.timestamps = self.timestamps.map_or(c.common.timestamps, switch);
             // The faults of these tests may hit the same segment many times.
             c.common.max_retries = 1000;
@@ -355,16 +356,13 @@ proptest! {
     fn acknowledgment_congestion_control_stalls_nothing(
         fates in return_path(), delay in 0u64..200, bytes in 1u32..400_000, mss in 200u32..2000, buffer in 4_000u32..100_000,
     ) {
-        for (recovery, sack_algorithm) in Recovery::ALL {
-            let config = TcpConfig::preset(Preset::Rfc).with(|c| {
-c.common.mss = mss;
-c.receiver.receive_buffer = buffer;
-c.recovery = recovery;
-c.sack_algorithm = sack_algorithm;
-c.receiver.smart_acks = switch(recovery == Recovery::Smart);
-c.common.ack_congestion = AckCongestion::Rfc5690;
-c.common.ecn = EcnMode::On;
-});
+        for recovery in Recovery::ALL {
+            let config = preset_with(Preset::Rfc, recovery).with(|c| {
+                c.common.mss = mss;
+                c.receiver.receive_buffer = buffer;
+                c.common.ack_congestion = AckCongestion::Rfc5690;
+                c.common.ecn = EcnMode::On;
+            });
             let (mut came, fates) = (0, fates.clone());
             let mut pair = Pair::of(config).with_delay(millis(delay)).judged_by(move |sent| {
                 if sent.from == Side::Initiator || !sent.is_pure_ack() {
@@ -403,7 +401,7 @@ proptest! {
     fn a_stream_arrives_where_one_end_has_no_sack(plan in plan(), lacks in side()) {
         for (preset, recovery) in combinations().filter(|(_, (recovery, _))| recovery.uses_sack()) {
             let with = plan.keys.config(preset, recovery);
-            let without = with.clone().with(|c| c.recovery = Recovery::NewReno);
+            let without = plan.keys.config(preset, (Recovery::NEW_RENO, recovery.1));
             let configs = if lacks == Side::Initiator { [without, with] } else { [with, without] };
             let [initiator, acceptor] = configs;
             let pair = placed(&plan, Pair::between(initiator, acceptor));

@@ -3,23 +3,14 @@
 use crate::util::*;
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
-
-fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
-    let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };
-    TcpConfig::preset(preset).with(|c| {
-        c.recovery = recovery.0;
-        c.sack_algorithm = recovery.1;
-        c.receiver.smart_acks = smart_acks;
-    })
-}
+use lasthop_proto::tcp::config::{Preset, Recovery};
 
 #[test]
 fn a_megabyte_arrives_and_both_ends_close() {
     for preset in Preset::ALL {
         for recovery in Recovery::ALL {
-            let mut pair =
-                Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
+            let mut pair = Pair::of(preset_with(preset, recovery))
+                .with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
             pair.connect();
             pair.client().write(1 << 20);
             pair.client().close();

@@ -65,12 +65,12 @@ fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSp
     let modern = if preset.recovery().is_some() { preset } else { PRESET };
     let mut under = Under::of(modern, base);
     if let Some(congestion) = scheme.congestion {
-        if !congestion.is(under.spec.config.congestion) {
-            under.spec.config.congestion = congestion.rule();
+        if !congestion.is(under.spec.modern.congestion) {
+            under.spec.modern.congestion = congestion.rule();
         }
         under.named_after = Some(scheme.scheme);
     }
-    let table = laid_over(reader, &kept, &shown, under.spec.config.congestion);
+    let table = laid_over(reader, &kept, &shown, under.spec.modern.congestion);
     let over = reader.with(reader.context(), &table);
     let given = reader.has("preset").then(|| reader.source("preset", &preset.show()));
     let source = match given {

@@ -2,7 +2,7 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
-use lasthop_proto::tcp::config::{HeaderAccounting, Preset, TcpConfig};
+use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
@@ -332,7 +332,7 @@ fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[Erro
 /// Returns the size of the largest packet that any host sends, in bytes, without options.
 fn largest_packet(nodes: &Nodes) -> u64 {
     // IPv4 and TCP headers.
-    let headers = |config: &TcpConfig| if config.common.headers == HeaderAccounting::Full { 40 } else { 0 };
-    let frame = |host: &Host| u64::from(host.tcp.config.common.mss) + headers(&host.tcp.config);
+    let headers = |config: &CommonConfig| if config.headers == HeaderAccounting::Full { 40 } else { 0 };
+    let frame = |host: &Host| u64::from(host.tcp.mss()) + headers(&host.tcp.common);
     nodes.hosts.iter().map(frame).max().unwrap_or_default()
 }

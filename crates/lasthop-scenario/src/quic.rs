@@ -1,6 +1,6 @@
 //! Keys of a flow over QUIC.
 
-use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::tcp::config::CommonConfig;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{
     CongestionControl, Exchange, LARGEST_UDP_PAYLOAD, QuicConfig, SMALLEST_UDP_PAYLOAD, Task, UDP_HEADERS,
@@ -73,9 +73,8 @@ fn task(reader: &Reader<'_>) -> Result<Task, Error> {
 
 /// Reads the bytes of a full datagram. By default the IP packet has the size of a TCP packet between the same hosts.
 fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
-    let packet =
-        |tcp: &TcpConfig| tcp.common.mss + TCP_HEADERS + if tcp.common.timestamps.is_on() { TIMESTAMPS } else { 0 };
-    let largest = hosts.iter().map(|host| packet(&host.tcp.config)).min().unwrap_or_default();
+    let packet = |tcp: &CommonConfig| tcp.mss + TCP_HEADERS + if tcp.timestamps.is_on() { TIMESTAMPS } else { 0 };
+    let largest = hosts.iter().map(|host| packet(&host.tcp.common)).min().unwrap_or_default();
     let derived = largest.saturating_sub(u32::from(UDP_HEADERS));
     let source = format!("the hosts' TCP packets, {largest} B, without IP and UDP headers");
     let ByteSize(bytes) = reader.or_derived("udp_payload", ByteSize(derived.into()), &source)?;

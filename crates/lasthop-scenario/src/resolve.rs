@@ -7,7 +7,7 @@ use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{self, BaseStation, Scheme};
-use lasthop_proto::tcp::config::{ControlRule, Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_sim::element::{AnyElement, Ends};
 use lasthop_sim::network::{
     App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
@@ -84,15 +84,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
     placed.extend(
         spec.elements.iter().map(|element| Placed::new(scheme, &mut duties, &element.port, element.part.get())),
     );
-    let endpoint = |(host, duty): (&Host, Duty)| {
-        let mut tcp = duty.apply(&host.tcp);
-        if scheme.ends != scheme::Ends::Scenario && tcp.recovery != Recovery::Rack {
-            // Other recoveries have windows of their own: schemes named after a congestion control are then the same
-            // run.
-            tcp.congestion = ControlRule::RENO;
-        }
-        Arc::new(tcp)
-    };
+    let endpoint = |(host, duty): (&Host, Duty)| Arc::new(duty.apply(&host.tcp));
     let hosts: Vec<Arc<TcpConfig>> = spec.nodes.hosts.iter().zip(duties).map(endpoint).collect();
 
     let heeds_eln = hosts.iter().any(|host| heeds_eln(host)) || placed.iter().any(Placed::heeds_eln);
@@ -149,7 +141,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
                 return Some(FixedAt::Recovery(host));
             }
             let scheme::Ends::Modern(Some(said)) = ends else { return None };
-            (!said.is(tcp.config.congestion)).then_some(FixedAt::Congestion(host))
+            (!said.is(tcp.modern.congestion)).then_some(FixedAt::Congestion(host))
         }),
         (BaseStation::Split { wireless }, _) if wireless != scheme.recovery => {
             let relay = &spec.base_station.as_ref()?.relay;
@@ -157,7 +149,8 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
         }
         (BaseStation::GatewaySplit { wireless }, _) => {
             let given = &spec.base_station.as_ref()?.gateway_split.wireless;
-            (!wireless.is(given.congestion)).then_some(FixedAt::RelayCongestion)
+            (!given.sender.modern().is_some_and(|modern| wireless.is(modern.congestion)))
+                .then_some(FixedAt::RelayCongestion)
         }
         (
             BaseStation::Split { .. }
@@ -179,10 +172,10 @@ pub(crate) fn senders(spec: &Spec) -> impl Iterator<Item = usize> + '_ {
 
 /// Returns whether the endpoint uses ELN.
 fn heeds_eln(config: &TcpConfig) -> bool {
-    match config.recovery {
-        Recovery::Eln | Recovery::ElnRxmt => true,
-        Recovery::Sack => config.common.sack_eln.is_on(),
-        Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Rack => false,
+    match config.sender.recovery() {
+        Recovery::ELN | Recovery::ELN_RXMT => true,
+        Recovery::SACK => config.common.sack_eln.is_on(),
+        Recovery::RENO | Recovery::NEW_RENO | Recovery::SMART | Recovery::Rack => false,
     }
 }
 
@@ -246,7 +239,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         app: flow.app,
         tcp: match flow.app {
             // QUIC ignores the scheme's settings of TCP.
-            App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.config.clone())),
+            App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.without_scheme())),
             // Datagrams can end at a router, which has no keys of its own.
             _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
         },

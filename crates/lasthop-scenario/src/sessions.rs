@@ -55,7 +55,7 @@ fn session(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Re
         return Err(reader.refuse("server", "a host other than client", ""));
     }
     let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(4), "default")?;
-    let packet = nodes.hosts[server].tcp.config.common.mss;
+    let packet = nodes.hosts[server].tcp.mss();
     let ByteSize(packet) = reader.or_derived("packet", ByteSize(packet.into()), "as the server's mss")?;
     let packet = u32::try_from(packet).ok().filter(|packet| (1..=1 << 20).contains(packet));
     let packet = packet.ok_or_else(|| reader.refuse("packet", "a number of bytes from 1 to 1 MiB", ""))?;

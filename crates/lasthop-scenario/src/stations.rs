@@ -114,7 +114,7 @@ fn studies_snoop(ends: &TcpSpec) -> SnoopConfig {
 /// Reads `[base_station.split]`, which may be absent.
 fn gateway_split(station: &Reader<'_>, common: &TcpSpec) -> Result<GatewaySplit, Error> {
     let (sides, repair) = sides::of_simulator(&station.section("split")?)?;
-    let [wired, wireless] = sides.map(|side| side.config(common.config.common.mss));
+    let [wired, wireless] = sides.map(|side| side.config(common.mss()));
     Ok(GatewaySplit { wired, wireless, repair })
 }
 

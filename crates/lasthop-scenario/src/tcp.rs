@@ -1,8 +1,8 @@
 //! Keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, Clock, ControlRule, DelayedAck, Preset, ReceiveAutotune, Recovery, SackCompression, Switch,
-    TcpConfig,
+    AckCongestion, ClassicConfig, Clock, CommonConfig, ControlRule, DelayedAck, ModernConfig, Preset, ReceiveAutotune,
+    ReceiverConfig, Recovery, SackCompression, SenderConfig, Switch, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
@@ -15,11 +15,18 @@ use crate::values::{
 };
 use crate::{Error, Problem};
 
-/// An endpoint of a scenario. The scheme supplies the values that the scenario leaves to it.
+/// An endpoint of a scenario. The scheme supplies the values that the scenario leaves to it: the loss recovery, and with
+/// it the choice between the two senders, whose settings are both here.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TcpSpec {
-    /// All settings except [`TcpConfig::recovery`] and [`TcpConfig::smart_acks`].
-    pub config: TcpConfig,
+    /// Settings of both halves.
+    pub common: CommonConfig,
+    /// Settings of the receiver, except [`ReceiverConfig::smart_acks`].
+    pub receiver: ReceiverConfig,
+    /// Settings of a classic sender, except [`ClassicConfig::recovery`].
+    pub classic: ClassicConfig,
+    /// Settings of a modern sender.
+    pub modern: ModernConfig,
     /// Override of the scheme's recovery.
     pub recovery: Option<Recovery>,
     /// Override of the default for the recovery in use.
@@ -50,7 +57,34 @@ impl Base<'_> {
 impl TcpSpec {
     /// Returns the values of `preset`.
     pub(crate) fn of(preset: Preset) -> Self {
-        Self { config: TcpConfig::preset(preset), recovery: preset.recovery(), smart_acks: None }
+        Self {
+            common: CommonConfig::preset(preset),
+            receiver: ReceiverConfig::preset(preset),
+            classic: ClassicConfig::preset(preset),
+            modern: ModernConfig::preset(preset),
+            recovery: preset.recovery(),
+            smart_acks: None,
+        }
+    }
+
+    /// Returns the maximum payload of a segment.
+    pub(crate) fn mss(&self) -> u32 {
+        self.common.mss
+    }
+
+    /// Returns the endpoint with the preset's recovery if neither the scenario nor a scheme determines it.
+    pub(crate) fn without_scheme(&self) -> TcpConfig {
+        self.config(self.recovery.unwrap_or(Recovery::Classic(self.classic.recovery)), Switch::Off)
+    }
+
+    /// Returns the endpoint with `recovery`.
+    pub(crate) fn config(&self, recovery: Recovery, smart_acks: Switch) -> TcpConfig {
+        let sender = match recovery {
+            Recovery::Classic(recovery) => SenderConfig::Classic(ClassicConfig { recovery, ..self.classic }),
+            Recovery::Rack => SenderConfig::Modern(self.modern),
+        };
+        let receiver = ReceiverConfig { smart_acks, ..self.receiver.clone() };
+        TcpConfig { common: self.common.clone(), receiver, sender }
     }
 }
 
@@ -139,7 +173,7 @@ impl Layer<'_, '_> {
         }
     }
 
-    fn buffers(&self, config: &mut TcpConfig) -> Result<(), Error> {
+    fn buffers(&self, spec: &mut TcpSpec) -> Result<(), Error> {
         let common = self.reader.get::<Window>("socket_buffer")?;
         if common.is_some() && self.reader.has("send_buffer") && self.reader.has("receive_buffer") {
             let message = "sets send_buffer and receive_buffer, but both are also given; remove one of the three";
@@ -149,18 +183,18 @@ impl Layer<'_, '_> {
             Some(common) => self.reader.or_derived(key, common, "as socket_buffer").map(|Window(bytes)| bytes),
             None => self.window(key, base),
         };
-        config.common.send_buffer = buffer("send_buffer", config.common.send_buffer)?;
-        config.receiver.receive_buffer = buffer("receive_buffer", config.receiver.receive_buffer)?;
+        spec.common.send_buffer = buffer("send_buffer", spec.common.send_buffer)?;
+        spec.receiver.receive_buffer = buffer("receive_buffer", spec.receiver.receive_buffer)?;
         Ok(())
     }
 
-    fn relay_buffers(&self, config: &mut TcpConfig, buffer: u32) -> Result<(), Error> {
+    fn relay_buffers(&self, spec: &mut TcpSpec, buffer: u32) -> Result<(), Error> {
         let keys = ["socket_buffer", "send_buffer", "receive_buffer"];
         if let Some(key) = keys.into_iter().find(|key| self.reader.has(key)) {
             let message = "the relay has one buffer for both of its connections; give split_buffer instead".to_owned();
             return Err(self.reader.fail(key, Problem::Conflict(message)));
         }
-        (config.common.send_buffer, config.receiver.receive_buffer) = (buffer, buffer);
+        (spec.common.send_buffer, spec.receiver.receive_buffer) = (buffer, buffer);
         Ok(())
     }
 
@@ -277,82 +311,82 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     let source = preset.map(|preset| format!("preset {}", preset.show().trim_matches('"')));
     let layer = Layer { reader, base: source, named_after };
     layer.given()?;
-    let c = &mut spec.config;
 
-    c.common.mss = layer.window("mss", c.common.mss)?;
+    spec.common.mss = layer.window("mss", spec.common.mss)?;
     match relay_buffer {
-        Some(buffer) => layer.relay_buffers(c, buffer)?,
-        None => layer.buffers(c)?,
+        Some(buffer) => layer.relay_buffers(&mut spec, buffer)?,
+        None => layer.buffers(&mut spec)?,
     }
-    let shift = c.receiver.window_scale.map(|shift| Whole(shift.into()));
+    let TcpSpec { common, receiver, classic, modern, recovery, smart_acks } = &mut spec;
+    let shift = receiver.window_scale.map(|shift| Whole(shift.into()));
     let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;
-    c.receiver.window_scale = shift.map(|Whole(shift)| shift as u8);
-    c.common.timestamps = layer.value("timestamps", c.common.timestamps)?;
-    c.common.paws = layer.value("paws", c.common.paws)?;
-    c.common.headers = layer.value("headers", c.common.headers)?;
+    receiver.window_scale = shift.map(|Whole(shift)| shift as u8);
+    common.timestamps = layer.value("timestamps", common.timestamps)?;
+    common.paws = layer.value("paws", common.paws)?;
+    common.headers = layer.value("headers", common.headers)?;
     let decided = match (preset.and_then(Preset::recovery), &layer.base) {
         (Some(_), Some(preset)) => preset.clone(),
         _ => "default: the scheme decides".to_owned(),
     };
-    spec.recovery = layer.by_scheme("recovery", spec.recovery, &decided)?;
-    c.sack_algorithm = layer.value("sack_algorithm", c.sack_algorithm)?;
-    c.receiver.sack_blocks = layer.whole::<4>("sack_blocks", c.receiver.sack_blocks.into())? as u8;
-    c.common.sack_eln = layer.value("sack_eln", c.common.sack_eln)?;
-    spec.smart_acks = layer.by_scheme("smart_acks", spec.smart_acks, SMART_ACKS)?;
-    let smart_rtt = layer.optional::<Off, Positive<Duration>>("smart_rtt", c.smart_rtt.map(Positive))?;
-    c.smart_rtt = smart_rtt.map(|Positive(span)| span);
+    *recovery = layer.by_scheme("recovery", *recovery, &decided)?;
+    classic.sack_algorithm = layer.value("sack_algorithm", classic.sack_algorithm)?;
+    receiver.sack_blocks = layer.whole::<4>("sack_blocks", receiver.sack_blocks.into())? as u8;
+    common.sack_eln = layer.value("sack_eln", common.sack_eln)?;
+    *smart_acks = layer.by_scheme("smart_acks", *smart_acks, SMART_ACKS)?;
+    let smart_rtt = layer.optional::<Off, Positive<Duration>>("smart_rtt", classic.smart_rtt.map(Positive))?;
+    classic.smart_rtt = smart_rtt.map(|Positive(span)| span);
 
-    c.common.clock = layer.clock(c.common.clock)?;
-    c.common.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", c.common.tick_phase)?;
-    c.common.rtt_rule = layer.value("rtt_rule", c.common.rtt_rule)?;
-    c.common.rtt_granularity = layer.span("rtt_granularity", c.common.rtt_granularity)?;
-    c.common.rto_initial = layer.span("rto_initial", c.common.rto_initial)?;
-    c.common.rto_min = layer.span("rto_min", c.common.rto_min)?;
-    c.common.rto_max = layer.span("rto_max", c.common.rto_max)?;
-    c.common.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.common.max_backoff)?;
-    c.common.max_retries = layer.limited_count("max_retries", c.common.max_retries)?;
-    c.receiver.delayed_ack = layer.delayed_ack(c.receiver.delayed_ack)?;
-    if c.receiver.delayed_ack != DelayedAck::Linux {
+    common.clock = layer.clock(common.clock)?;
+    common.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", common.tick_phase)?;
+    common.rtt_rule = layer.value("rtt_rule", common.rtt_rule)?;
+    common.rtt_granularity = layer.span("rtt_granularity", common.rtt_granularity)?;
+    common.rto_initial = layer.span("rto_initial", common.rto_initial)?;
+    common.rto_min = layer.span("rto_min", common.rto_min)?;
+    common.rto_max = layer.span("rto_max", common.rto_max)?;
+    common.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", common.max_backoff)?;
+    common.max_retries = layer.limited_count("max_retries", common.max_retries)?;
+    receiver.delayed_ack = layer.delayed_ack(receiver.delayed_ack)?;
+    if receiver.delayed_ack != DelayedAck::Linux {
         // Parts of that receiver are disabled with it unless they are given.
-        (c.receiver.sack_compression, c.receiver.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
+        (receiver.sack_compression, receiver.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
     }
-    c.receiver.sack_compression = layer.value("sack_compression", c.receiver.sack_compression)?;
-    c.receiver.dsack = layer.value("dsack", c.receiver.dsack)?;
-    c.receiver.receive_autotune = layer.value("receive_autotune", c.receiver.receive_autotune)?;
-    c.send_autotune = layer.value("send_autotune", c.send_autotune)?;
-    c.receiver.ack_before_read = layer.value("ack_before_read", c.receiver.ack_before_read)?;
-    c.common.ecn = layer.value("ecn", c.common.ecn)?;
-    c.common.ack_congestion = layer.value("ack_congestion", c.common.ack_congestion)?;
+    receiver.sack_compression = layer.value("sack_compression", receiver.sack_compression)?;
+    receiver.dsack = layer.value("dsack", receiver.dsack)?;
+    receiver.receive_autotune = layer.value("receive_autotune", receiver.receive_autotune)?;
+    modern.send_autotune = layer.value("send_autotune", modern.send_autotune)?;
+    receiver.ack_before_read = layer.value("ack_before_read", receiver.ack_before_read)?;
+    common.ecn = layer.value("ecn", common.ecn)?;
+    common.ack_congestion = layer.value("ack_congestion", common.ack_congestion)?;
 
-    c.common.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.common.initial_window)?;
-    c.common.initial_ssthresh = initial_ssthresh(&layer, c.common.initial_ssthresh)?;
-    c.common.max_cwnd = layer.limited_bytes("max_cwnd", c.common.max_cwnd)?;
-    c.congestion = layer.congestion(c.congestion)?;
-    c.window_reduction = layer.value("window_reduction", c.window_reduction)?;
-    c.undo = layer.value("undo", c.undo)?;
-    c.frto = layer.value("frto", c.frto)?;
-    c.tlp = layer.value("tlp", c.tlp)?;
-    c.small_queues = layer.value("small_queues", c.small_queues)?;
-    c.growth = layer.value("growth", c.growth)?;
-    c.deflation = layer.value("deflation", c.deflation)?;
-    c.common.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.common.dupack_threshold)?;
-    c.limited_transmit = layer.value("limited_transmit", c.limited_transmit)?;
-    c.header_prediction = layer.value("header_prediction", c.header_prediction)?;
-    c.impure_duplicates = layer.value("impure_duplicates", c.impure_duplicates)?;
-    c.recovery_guard = layer.value("recovery_guard", c.recovery_guard)?;
-    c.recovery_burst = layer.limited_count("recovery_burst", c.recovery_burst)?;
-    c.partial_ack_timer = layer.value("partial_ack_timer", c.partial_ack_timer)?;
-    c.partial_deflation = layer.value("partial_deflation", c.partial_deflation)?;
-    c.eln_inflation = layer.value("eln_inflation", c.eln_inflation)?;
-    c.common.idle_restart = layer.value("idle_restart", c.common.idle_restart)?;
-    c.common.nagle = layer.value("nagle", c.common.nagle)?;
-    c.common.handshake_ack = layer.value("handshake_ack", c.common.handshake_ack)?;
-    c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
-    c.window_edge = layer.value("window_edge", c.window_edge)?;
-    c.common.window_probe = layer.value("window_probe", c.common.window_probe)?;
-    c.push = layer.value("push", c.push)?;
-    c.common.time_wait = layer.span("time_wait", c.common.time_wait)?;
-    check(reader, c)?;
+    common.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", common.initial_window)?;
+    common.initial_ssthresh = initial_ssthresh(&layer, common.initial_ssthresh)?;
+    common.max_cwnd = layer.limited_bytes("max_cwnd", common.max_cwnd)?;
+    modern.congestion = layer.congestion(modern.congestion)?;
+    modern.window_reduction = layer.value("window_reduction", modern.window_reduction)?;
+    modern.undo = layer.value("undo", modern.undo)?;
+    modern.frto = layer.value("frto", modern.frto)?;
+    modern.tlp = layer.value("tlp", modern.tlp)?;
+    modern.small_queues = layer.value("small_queues", modern.small_queues)?;
+    classic.growth = layer.value("growth", classic.growth)?;
+    classic.deflation = layer.value("deflation", classic.deflation)?;
+    common.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", common.dupack_threshold)?;
+    classic.limited_transmit = layer.value("limited_transmit", classic.limited_transmit)?;
+    classic.header_prediction = layer.value("header_prediction", classic.header_prediction)?;
+    classic.impure_duplicates = layer.value("impure_duplicates", classic.impure_duplicates)?;
+    classic.recovery_guard = layer.value("recovery_guard", classic.recovery_guard)?;
+    classic.recovery_burst = layer.limited_count("recovery_burst", classic.recovery_burst)?;
+    classic.partial_ack_timer = layer.value("partial_ack_timer", classic.partial_ack_timer)?;
+    classic.partial_deflation = layer.value("partial_deflation", classic.partial_deflation)?;
+    classic.eln_inflation = layer.value("eln_inflation", classic.eln_inflation)?;
+    common.idle_restart = layer.value("idle_restart", common.idle_restart)?;
+    common.nagle = layer.value("nagle", common.nagle)?;
+    common.handshake_ack = layer.value("handshake_ack", common.handshake_ack)?;
+    modern.send_quantum = layer.limited_count("send_quantum", modern.send_quantum)?;
+    modern.window_edge = layer.value("window_edge", modern.window_edge)?;
+    common.window_probe = layer.value("window_probe", common.window_probe)?;
+    modern.push = layer.value("push", modern.push)?;
+    common.time_wait = layer.span("time_wait", common.time_wait)?;
+    check(reader, common, receiver)?;
     Ok(spec)
 }
 
@@ -365,55 +399,54 @@ fn initial_ssthresh(layer: &Layer<'_, '_>, base: Option<u32>) -> Result<Option<u
 }
 
 /// Checks values that depend on each other.
-fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
+fn check(reader: &Reader<'_>, common: &CommonConfig, receiver: &ReceiverConfig) -> Result<(), Error> {
     // The message refers to the first of the keys in this table, where the mistake must be.
     let conflict = |keys: &[&str], message: String| match keys.iter().find(|key| reader.has(key)) {
         Some(key) => reader.fail(key, Problem::Conflict(message)),
         None => reader.fail_here(Problem::Conflict(message)),
     };
     let bytes = |bytes: u32| ByteSize(bytes.into());
-    if config.common.mss > LARGEST_MSS {
-        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(config.common.mss))));
+    if common.mss > LARGEST_MSS {
+        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(common.mss))));
     }
     let sizes = [
-        ("send_buffer", config.common.send_buffer),
-        ("receive_buffer", config.receiver.receive_buffer),
-        ("max_cwnd", config.common.max_cwnd),
-        ("initial_ssthresh", config.common.initial_ssthresh.unwrap_or(u32::MAX)),
+        ("send_buffer", common.send_buffer),
+        ("receive_buffer", receiver.receive_buffer),
+        ("max_cwnd", common.max_cwnd),
+        ("initial_ssthresh", common.initial_ssthresh.unwrap_or(u32::MAX)),
     ];
     for (key, size) in sizes {
-        if size < config.common.mss {
-            let message =
-                format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(config.common.mss));
+        if size < common.mss {
+            let message = format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(common.mss));
             return Err(conflict(&[key, "socket_buffer", "mss", "preset"], message));
         }
     }
-    for (key, span) in [("rto_min", config.common.rto_min), ("rto_initial", config.common.rto_initial)] {
-        if span > config.common.rto_max {
-            let (span, max) = (TimeSpan(span), TimeSpan(config.common.rto_max));
+    for (key, span) in [("rto_min", common.rto_min), ("rto_initial", common.rto_initial)] {
+        if span > common.rto_max {
+            let (span, max) = (TimeSpan(span), TimeSpan(common.rto_max));
             return Err(conflict(&[key, "rto_max", "preset"], format!("{key} = {span} is above rto_max = {max}")));
         }
     }
-    if config.receiver.sack_blocks > 3 && config.common.timestamps.is_on() {
+    if receiver.sack_blocks > 3 && common.timestamps.is_on() {
         let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
     }
-    if config.common.ack_congestion == AckCongestion::Rfc5690
-        && !matches!(config.receiver.delayed_ack, DelayedAck::EverySecond { .. })
+    if common.ack_congestion == AckCongestion::Rfc5690
+        && !matches!(receiver.delayed_ack, DelayedAck::EverySecond { .. })
     {
         let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
                        of the two";
         return Err(conflict(&["ack_congestion", "delayed_ack", "preset"], message.to_owned()));
     }
-    check_linux(reader, config)
+    check_linux(reader, receiver)
 }
 
 /// Checks the features that need Linux's acknowledgments, or exclude them.
-fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
-    let linux = config.receiver.delayed_ack == DelayedAck::Linux;
+fn check_linux(reader: &Reader<'_>, receiver: &ReceiverConfig) -> Result<(), Error> {
+    let linux = receiver.delayed_ack == DelayedAck::Linux;
     let needs = [
-        ("sack_compression", config.receiver.sack_compression != SackCompression::Off),
-        ("receive_autotune", config.receiver.receive_autotune != ReceiveAutotune::Off),
+        ("sack_compression", receiver.sack_compression != SackCompression::Off),
+        ("receive_autotune", receiver.receive_autotune != ReceiveAutotune::Off),
     ];
     for (key, used) in needs {
         if used && !linux {
@@ -423,7 +456,7 @@ fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
             return Err(reader.fail(key, Problem::Conflict(message)));
         }
     }
-    if linux && config.receiver.ack_before_read.is_on() {
+    if linux && receiver.ack_before_read.is_on() {
         let message = "delayed_ack = \"linux\" and ack_before_read = \"on\" exclude each other: the latter is 4.4BSD's";
         let keys = ["delayed_ack", "ack_before_read", "preset"];
         let key = keys.into_iter().find(|key| reader.has(key)).unwrap_or("delayed_ack");

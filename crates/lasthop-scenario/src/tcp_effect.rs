@@ -1,7 +1,9 @@
 //! Conditions under which an endpoint reads its TCP keys, and keys that are given although no endpoint reads them.
 
 use lasthop_proto::scheme::Scheme;
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Recovery, RttRule, SackAlgorithm, TcpConfig};
+use lasthop_proto::tcp::config::{
+    ClassicConfig, ClassicRecovery, Clock, DelayedAck, Recovery, RttRule, SackAlgorithm, TcpConfig,
+};
 use lasthop_sim::network::Network;
 
 use crate::document::{Data, Item, Table};
@@ -42,53 +44,60 @@ enum Shown {
 }
 
 impl Shown {
-    fn of(self, config: &TcpConfig) -> String {
+    /// Returns the key with its value, if the endpoint's sender has it.
+    fn of(self, config: &TcpConfig) -> Option<String> {
         let (key, value) = match self {
-            Self::Recovery => ("recovery", config.recovery.show()),
-            Self::SackAlgorithm => ("sack_algorithm", config.sack_algorithm.show()),
-            Self::Congestion => ("congestion", config.congestion.algorithm().show()),
+            Self::Recovery => ("recovery", config.sender.recovery().show()),
+            Self::SackAlgorithm => ("sack_algorithm", config.sender.classic()?.sack_algorithm.show()),
+            Self::Congestion => ("congestion", config.sender.modern()?.congestion.algorithm().show()),
             Self::Timestamps => ("timestamps", config.common.timestamps.show()),
             Self::Clock => ("clock", ClockName::of(config.common.clock).show()),
             Self::RttRule => ("rtt_rule", config.common.rtt_rule.show()),
             Self::DelayedAck => ("delayed_ack", DelayedAckName::of(config.receiver.delayed_ack).show()),
         };
-        format!("{key} = {value}")
+        Some(format!("{key} = {value}"))
     }
 }
 
 /// Requires the sender of RFC 8985, with its congestion controls.
 const RACK: Need =
-    Need { holds: |c| c.recovery == Recovery::Rack, words: "recovery = \"rack\"", on: &[Shown::Recovery] };
+    Need { holds: |c| c.sender.modern().is_some(), words: "recovery = \"rack\"", on: &[Shown::Recovery] };
 /// Requires a recovery of the 1990s, with a window of its own.
 const CLASSIC: Need =
-    Need { holds: |c| c.recovery != Recovery::Rack, words: "a recovery other than \"rack\"", on: &[Shown::Recovery] };
+    Need { holds: |c| c.sender.classic().is_some(), words: "a recovery other than \"rack\"", on: &[Shown::Recovery] };
 /// Requires a recovery that uses selective acknowledgments from the peer.
-const SELECTIVE: Need =
-    Need { holds: |c| c.recovery.uses_sack(), words: "recovery = \"sack\" or \"rack\"", on: &[Shown::Recovery] };
+const SELECTIVE: Need = Need {
+    holds: |c| c.sender.recovery().uses_sack(),
+    words: "recovery = \"sack\" or \"rack\"",
+    on: &[Shown::Recovery],
+};
 const SACK: Need =
-    Need { holds: |c| c.recovery == Recovery::Sack, words: "recovery = \"sack\"", on: &[Shown::Recovery] };
+    Need { holds: |c| c.sender.recovery() == Recovery::SACK, words: "recovery = \"sack\"", on: &[Shown::Recovery] };
 /// Requires NewReno or a recovery that leaves unmarked losses to it, including SMART with a peer that does not support
 /// it.
 const PARTIAL: Need = Need {
-    holds: |c| matches!(c.recovery, Recovery::NewReno | Recovery::Eln | Recovery::ElnRxmt | Recovery::Smart),
+    holds: |c| matches!(c.sender.recovery(), Recovery::NEW_RENO | Recovery::ELN | Recovery::ELN_RXMT | Recovery::SMART),
     words: "recovery = \"new-reno\", \"smart\", \"eln\" or \"eln-rxmt\"",
     on: &[Shown::Recovery],
 };
 /// Requires a recovery that inflates the window, or leaves it in the same state: every classic recovery except RFC
 /// 6675's.
 const INFLATING: Need = Need {
-    holds: |c| c.recovery != Recovery::Rack && !is_rfc6675(c),
+    holds: |c| c.sender.classic().is_some() && !is_rfc6675(c),
     words: "a recovery other than \"rack\", and other than \"sack\" with sack_algorithm = \"rfc6675\"",
     on: &[Shown::Recovery, Shown::SackAlgorithm],
 };
 const PREDICTED: Need = Need {
-    holds: |c| !matches!(c.recovery, Recovery::Rack | Recovery::Smart) && !is_rfc6675(c),
+    holds: |c| !matches!(c.sender.recovery(), Recovery::Rack | Recovery::SMART) && !is_rfc6675(c),
     words: "recovery = \"reno\", \"new-reno\", \"eln\", \"eln-rxmt\", or \"sack\" with sack_algorithm = \"sack1\"",
     on: &[Shown::Recovery, Shown::SackAlgorithm],
 };
 
 fn is_rfc6675(config: &TcpConfig) -> bool {
-    config.recovery == Recovery::Sack && config.sack_algorithm == SackAlgorithm::Rfc6675
+    let is_own = |classic: &ClassicConfig| {
+        classic.recovery == ClassicRecovery::Sack && classic.sack_algorithm == SackAlgorithm::Rfc6675
+    };
+    config.sender.classic().is_some_and(is_own)
 }
 
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
@@ -100,7 +109,11 @@ const NEEDS: [(&str, Need); 32] = [
     ("sack_eln", SACK),
     (
         "smart_rtt",
-        Need { holds: |c| c.recovery == Recovery::Smart, words: "recovery = \"smart\"", on: &[Shown::Recovery] },
+        Need {
+            holds: |c| c.sender.recovery() == Recovery::SMART,
+            words: "recovery = \"smart\"",
+            on: &[Shown::Recovery],
+        },
     ),
     (
         "tick_phase",
@@ -127,7 +140,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "sack_compression",
         Need {
-            holds: |c| c.receiver.delayed_ack == DelayedAck::Linux && c.recovery.uses_sack(),
+            holds: |c| c.receiver.delayed_ack == DelayedAck::Linux && c.sender.recovery().uses_sack(),
             words: "delayed_ack = \"linux\", and recovery = \"sack\" or \"rack\"",
             on: &[Shown::DelayedAck, Shown::Recovery],
         },
@@ -154,7 +167,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "eln_inflation",
         Need {
-            holds: |c| matches!(c.recovery, Recovery::Eln | Recovery::ElnRxmt),
+            holds: |c| matches!(c.sender.recovery(), Recovery::ELN | Recovery::ELN_RXMT),
             words: "recovery = \"eln\" or \"eln-rxmt\"",
             on: &[Shown::Recovery],
         },
@@ -162,7 +175,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "idle_restart",
         Need {
-            holds: |c| c.recovery != Recovery::Rack || !c.congestion.algorithm().paces,
+            holds: |c| c.sender.modern().is_none_or(|modern| !modern.congestion.algorithm().paces),
             words: "a congestion control other than BBR",
             on: &[Shown::Recovery, Shown::Congestion],
         },
@@ -170,7 +183,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "send_quantum",
         Need {
-            holds: |c| c.recovery == Recovery::Rack && c.congestion.algorithm().paces,
+            holds: |c| c.sender.modern().is_some_and(|modern| modern.congestion.algorithm().paces),
             words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\"",
             on: &[Shown::Recovery, Shown::Congestion],
         },
@@ -232,7 +245,7 @@ impl Given<'_> {
         }
         let mut found: Vec<String> = Vec::new();
         for config in endpoints {
-            let shown: Vec<String> = need.on.iter().map(|key| key.of(config)).collect();
+            let shown: Vec<String> = need.on.iter().filter_map(|key| key.of(config)).collect();
             let shown = shown.join(", ");
             if !found.contains(&shown) {
                 found.push(shown);

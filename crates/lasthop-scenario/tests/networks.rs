@@ -6,7 +6,7 @@ use lasthop_proto::link::hybrid::{RateRule, Repair, Reports, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ClassicRecovery, Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::elements::{Arq, ElnMarker, SendingRate, Snoop, Split, Srp, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
@@ -125,7 +125,7 @@ fn ten_thousand_flows_have_names_of_their_own() {
 
 #[test]
 fn schemes_decide_what_the_two_ends_run() {
-    use Recovery::{Eln, ElnRxmt, NewReno, Reno, Sack, Smart};
+    use ClassicRecovery::{Eln, ElnRxmt, NewReno, Reno, Sack, Smart};
     let expected = [
         ("E2E", [Reno, Reno], [Switch::Off, Switch::Off]),
         ("E2E-NEWRENO", [NewReno, NewReno], [Switch::Off, Switch::Off]),
@@ -144,7 +144,11 @@ fn schemes_decide_what_the_two_ends_run() {
     ];
     for (name, recovery, smart_acks) in expected {
         let network = network("wavelan-lan", name);
-        assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.recovery), recovery, "{name}");
+        assert_eq!(
+            network.flows[0].tcp.each_ref().map(|tcp| tcp.sender.recovery()),
+            recovery.map(Recovery::Classic),
+            "{name}"
+        );
         assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.receiver.smart_acks), smart_acks, "{name}");
     }
 }
@@ -219,8 +223,8 @@ fn schemes_decide_what_the_base_station_does() {
             let Split { handover, wired, wireless, .. } = element.element.get().expect("a relay");
             assert!(scheme.name.starts_with("SPLIT"), "{}", scheme.name);
             assert_eq!(*handover, Handover::Shared(65_536));
-            assert_eq!((wired.recovery, wired.receiver.smart_acks), (Recovery::Reno, Switch::Off));
-            assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
+            assert_eq!((wired.sender.recovery(), wired.receiver.smart_acks), (Recovery::RENO, Switch::Off));
+            assert_eq!(wireless.sender.recovery() == Recovery::SMART, scheme.name == "SPLIT-SMART");
             assert_eq!(wireless.receiver.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
         }
     }
@@ -256,9 +260,9 @@ fn eln_comes_from_the_receiver_or_from_the_base_station() {
 #[test]
 fn recovery_can_be_given() {
     let both = lan_with(&[("tcp.recovery", "new-reno")], "E2E");
-    assert!(both.flows[0].tcp.iter().all(|tcp| tcp.recovery == Recovery::NewReno));
+    assert!(both.flows[0].tcp.iter().all(|tcp| tcp.sender.recovery() == Recovery::NEW_RENO));
     let one = lan_with(&[("hosts.source.tcp.recovery", "sack")], "E2E");
-    assert_eq!(one.flows[0].tcp.each_ref().map(|tcp| tcp.recovery), [Recovery::Sack, Recovery::Reno]);
+    assert_eq!(one.flows[0].tcp.each_ref().map(|tcp| tcp.sender.recovery()), [Recovery::SACK, Recovery::RENO]);
 }
 
 #[test]
@@ -309,7 +313,7 @@ fn a_short_scenario_is_enough() {
     let network = scenario.network(scenario.scheme()).unwrap();
     assert_eq!(network.limit, Instant::ZERO + Duration::from_secs(1000));
     assert_eq!(network.links[0].directions[1].queue, QueueLimit::Packets(50).into());
-    assert_eq!(network.flows[0].tcp[0].growth, Growth::Rfc5681, "preset rfc");
+    assert_eq!(network.flows[0].tcp[0].sender.classic().unwrap().growth, Growth::Rfc5681, "preset rfc");
 }
 
 fn everything() -> Network {
@@ -342,11 +346,14 @@ fn a_host_inherits_what_it_does_not_say_itself() {
     assert_eq!((zulu.common.mss, zulu.common.send_buffer, zulu.receiver.receive_buffer), (1000, 32_000, 32_200));
     assert_eq!(zulu.common.clock, Clock::Ticks { slow: Duration::from_millis(250), fast: Duration::from_millis(100) });
     assert_eq!(zulu.receiver.delayed_ack, DelayedAck::EverySecond { timeout: Duration::from_millis(40) });
-    assert_eq!((zulu.common.initial_ssthresh, zulu.smart_rtt), (Some(65_536), Some(Duration::from_millis(30))));
+    assert_eq!(
+        (zulu.common.initial_ssthresh, zulu.sender.classic().unwrap().smart_rtt),
+        (Some(65_536), Some(Duration::from_millis(30)))
+    );
     // Its own preset replaces the common settings.
     let (alpha, _) = node(&network, 0, 1);
     assert_eq!((alpha.common.mss, alpha.common.send_buffer, alpha.receiver.window_scale), (1400, 16_384, None));
-    assert_eq!((alpha.recovery, alpha.receiver.smart_acks), (Recovery::ElnRxmt, Switch::On));
+    assert_eq!((alpha.sender.recovery(), alpha.receiver.smart_acks), (Recovery::ELN_RXMT, Switch::On));
     let (mike, _) = node(&network, 1, 1);
     assert_eq!((mike.common.mss, mike.common.send_buffer, mike.receiver.receive_buffer), (1000, 20_000, 10_240));
     assert_eq!((mike.common.initial_ssthresh, mike.receiver.window_scale), (None, Some(14)));
@@ -546,11 +553,11 @@ fn elements_sit_where_they_are_put() {
     let Split { wired, wireless, handover, .. } = network.elements[0].element.get().expect("a relay");
     assert_eq!((*handover, wired.common.nagle, wireless.common.mss), (Handover::Shared(16_384), Nagle::Off, 1460));
     let Split { wired, wireless, .. } = network.elements[3].element.get().expect("a relay");
-    assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
+    assert_eq!((wired.sender.recovery(), wireless.sender.recovery()), (Recovery::RENO, Recovery::SACK));
     assert_eq!((wired.common.mss, wireless.common.mss), (1000, 500));
     // Beyond the relay of link b, seen from its router, is the other half of the network.
-    assert_eq!(node(&network, 0, 0).0.recovery, Recovery::Sack, "zulu");
-    assert_eq!(node(&network, 1, 0).0.recovery, Recovery::Reno, "kilo");
+    assert_eq!(node(&network, 0, 0).0.sender.recovery(), Recovery::SACK, "zulu");
+    assert_eq!(node(&network, 1, 0).0.sender.recovery(), Recovery::RENO, "kilo");
     assert!(node(&network, 1, 1).0.receiver.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
 }
 

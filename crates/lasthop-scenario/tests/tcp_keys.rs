@@ -2,18 +2,19 @@
 
 use lasthop_proto::scheme::SCHEMES;
 use lasthop_proto::tcp::config::{
-    CommonConfig, DelayedAck, EcnMode, ReceiveAutotune, ReceiverConfig, SackCompression, Switch, TcpConfig,
+    ClassicConfig, CommonConfig, DelayedAck, EcnMode, ModernConfig, ReceiveAutotune, ReceiverConfig, SackCompression,
+    SenderConfig, Switch, TcpConfig,
 };
 use lasthop_scenario::Scenario;
 
 /// Defines a value for each field of a part of `TcpConfig` that no preset has. A new field does not compile until it is
 /// added here.
 macro_rules! keys {
-    ($($type:ident $(with $($part:ident)*)? { $($field:ident: $key:literal = $value:literal),* $(,)? })*) => {
-        const KEYS: &[(&str, &str, &str)] = &[$($((stringify!($field), $key, $value),)*)*];
+    ($($type:ident { $($field:ident: $key:literal = $value:literal),* $(,)? })*) => {
+        const KEYS: &[(&str, &str, &str, &str)] = &[$($((stringify!($type), stringify!($field), $key, $value),)*)*];
         $(impl Fields for $type {
             fn fields(&self) -> Vec<(&'static str, String)> {
-                let Self { $($field,)* $($($part: _,)*)? } = self;
+                let Self { $($field,)* } = self;
                 vec![$((stringify!($field), format!("{:?}", $field))),*]
             }
         })*
@@ -65,17 +66,10 @@ keys! {
         ack_before_read: "ack_before_read" = "off",
         smart_acks: "smart_acks" = "on",
     }
-    TcpConfig with common receiver {
+    ClassicConfig {
         recovery: "recovery" = "eln-rxmt",
         sack_algorithm: "sack_algorithm" = "rfc6675",
-        send_autotune: "send_autotune" = "linux",
         limited_transmit: "limited_transmit" = "on",
-        congestion: "congestion" = "cubic",
-        window_reduction: "window_reduction" = "linux",
-        undo: "undo" = "off",
-        frto: "frto" = "off",
-        tlp: "tlp" = "off",
-        small_queues: "small_queues" = "on",
         growth: "growth" = "rfc5681",
         deflation: "deflation" = "always",
         header_prediction: "header_prediction" = "off",
@@ -84,11 +78,20 @@ keys! {
         partial_ack_timer: "partial_ack_timer" = "impatient",
         partial_deflation: "partial_deflation" = "by-acked",
         eln_inflation: "eln_inflation" = "off",
+        recovery_burst: "recovery_burst" = "7",
+        smart_rtt: "smart_rtt" = "7 ms",
+    }
+    ModernConfig {
+        send_autotune: "send_autotune" = "linux",
+        congestion: "congestion" = "cubic",
+        window_reduction: "window_reduction" = "linux",
+        undo: "undo" = "off",
+        frto: "frto" = "off",
+        tlp: "tlp" = "off",
+        small_queues: "small_queues" = "on",
         send_quantum: "send_quantum" = "7",
         window_edge: "window_edge" = "cut",
         push: "push" = "bursts",
-        recovery_burst: "recovery_burst" = "7",
-        smart_rtt: "smart_rtt" = "7 ms",
     }
 }
 
@@ -99,7 +102,11 @@ fn config(values: &[(String, &str)]) -> TcpConfig {
 }
 
 fn fields(config: &TcpConfig) -> Vec<(&'static str, String)> {
-    [config.common.fields(), config.receiver.fields(), config.fields()].concat()
+    let sender = match &config.sender {
+        SenderConfig::Classic(classic) => classic.fields(),
+        SenderConfig::Modern(modern) => modern.fields(),
+    };
+    [config.common.fields(), config.receiver.fields(), sender].concat()
 }
 
 #[test]
@@ -110,10 +117,13 @@ fn each_key_changes_its_own_value_and_no_other() {
     let linux = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"linux\", ack_before_read = \"off\" }");
     // Acknowledgment congestion control needs the receiver that it controls.
     let every_second = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"every-second\" }");
-    for (field, key, value) in KEYS {
+    // The modern sender's keys are not part of another endpoint.
+    let modern = ("tcp".to_owned(), "{ preset = \"bsd-lite\", recovery = \"rack\" }");
+    for (part, field, key, value) in KEYS {
         let tcp = match *key {
             "sack_compression" | "receive_autotune" => &linux,
             "ack_congestion" => &every_second,
+            _ if *part == "ModernConfig" => &modern,
             _ => &separate,
         };
         let base = fields(&config(std::slice::from_ref(tcp)));
@@ -130,7 +140,7 @@ fn numbers_without_a_limit() {
         let value = match key {
             "max_cwnd" => config.common.max_cwnd,
             "max_retries" => config.common.max_retries,
-            _ => config.recovery_burst,
+            _ => config.sender.classic().unwrap().recovery_burst,
         };
         assert_eq!(value, largest, "{key}");
     }

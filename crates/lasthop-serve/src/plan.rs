@@ -205,10 +205,10 @@ impl Plan {
 /// Returns whether a sender matches the name of a scheme.
 fn is_as_named(scheme: &Scheme, tcp: &TcpConfig) -> bool {
     let congestion = match scheme.ends {
-        Ends::Modern(Some(congestion)) => congestion.is(tcp.congestion),
+        Ends::Modern(Some(congestion)) => tcp.sender.modern().is_some_and(|modern| congestion.is(modern.congestion)),
         Ends::Modern(None) | Ends::Scenario => true,
     };
-    scheme.recovery == tcp.recovery && congestion
+    scheme.recovery == tcp.sender.recovery() && congestion
 }
 
 /// Parameters of a request.

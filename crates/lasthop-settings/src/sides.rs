@@ -2,7 +2,8 @@
 //! keys.
 
 use lasthop_proto::tcp::config::{
-    ControlRule, HystartRule, Nagle, Preset, ReceiveAutotune, SendAutotune, Switch, TcpConfig,
+    CommonConfig, ControlRule, HystartRule, ModernConfig, Nagle, Preset, ReceiveAutotune, ReceiverConfig, SendAutotune,
+    SenderConfig, Switch, TcpConfig,
 };
 use lasthop_proto::tcp::congestion::Algorithm;
 use lasthop_proto::time::Duration;
@@ -163,31 +164,24 @@ impl SimulatedSide {
     /// Returns the endpoint's configuration: Linux's, with segments of at most `mss` bytes. It sends at once, since the
     /// ends decide when to send.
     pub fn config(&self, mss: u32) -> TcpConfig {
-        let kernel = TcpConfig::preset(Preset::Linux618);
-        let kernel = match self.buffer {
-            None => kernel.with(|c| c.send_autotune = SendAutotune::Linux),
+        let preset = Preset::Linux618;
+        let (common, mut receiver) = (CommonConfig::preset(preset), ReceiverConfig::preset(preset));
+        let mut sender = ModernConfig { congestion: self.congestion, ..ModernConfig::preset(preset) };
+        match self.buffer {
+            None => sender.send_autotune = SendAutotune::Linux,
             Some(bytes) => {
-                let receive_autotune = ReceiveAutotune::Off;
-                kernel.with(|c| {
-                    c.common.send_buffer = bytes;
-                    c.receiver.receive_buffer = bytes;
-                    c.receiver.receive_autotune = receive_autotune;
-                })
+                receiver.receive_buffer = bytes;
+                receiver.receive_autotune = ReceiveAutotune::Off;
             }
-        };
-        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
+        }
+        let send_buffer = self.buffer.unwrap_or(common.send_buffer);
+        let (rto_min, nagle) = (self.rto_min, Nagle::Off);
         // It gives up after the same time, not after the same number of timeouts.
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
-        let max_retries = if sooner { most.max(kernel.common.max_retries) } else { kernel.common.max_retries };
-        kernel.with(|c| {
-            c.common.mss = mss;
-            c.congestion = congestion;
-            c.common.rto_min = rto_min;
-            c.common.rto_max = rto_max;
-            c.common.max_retries = max_retries;
-            c.common.nagle = nagle;
-        })
+        let max_retries = if sooner { most.max(common.max_retries) } else { common.max_retries };
+        let common = CommonConfig { mss, send_buffer, rto_min, rto_max, max_retries, nagle, ..common };
+        TcpConfig { common, receiver, sender: SenderConfig::Modern(sender) }
     }
 }
 

@@ -433,7 +433,7 @@ choices! {
     FlowControlName { "none" = None, "fast" = Fast }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
-        "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
+        "reno" = RENO, "new-reno" = NEW_RENO, "smart" = SMART, "sack" = SACK, "eln" = ELN, "eln-rxmt" = ELN_RXMT,
         "rack" = Rack,
     }
     SackAlgorithm { "sack1" = Sack1, "rfc6675" = Rfc6675 }

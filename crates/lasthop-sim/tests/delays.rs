@@ -20,7 +20,7 @@ const BYTES: u64 = 300_000;
 /// Returns a network of two hosts and one link of 1 Mbps and 10 ms, with the given errors and delay from the first to
 /// the second host.
 fn network(errors: ErrorSpec, variation: VariationSpec) -> Network {
-    let tcp = Arc::new(TcpConfig::preset(Preset::Rfc).with(|c| c.recovery = Recovery::NewReno));
+    let tcp = Arc::new(TcpConfig::new(Preset::Rfc, Recovery::NEW_RENO));
     let direction = |errors, variation| DirectionSpec {
         rate: Rate(1_000_000),
         queue: QueueLimit::Packets(1000).into(),

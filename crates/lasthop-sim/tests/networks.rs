@@ -330,11 +330,11 @@ fn plans() -> impl Strategy<Value = Plan> {
         prop_oneof![Just(Kind::Nothing), Just(Kind::Snoop), Just(Kind::Marker), Just(Kind::Split), Just(Kind::Arq)];
     let host = (0usize..3, any::<bool>(), kind, 0.0..0.08f64, any::<bool>());
     let recovery = prop_oneof![
-        Just(Recovery::Reno),
-        Just(Recovery::NewReno),
-        Just(Recovery::Smart),
-        Just(Recovery::Sack),
-        Just(Recovery::Eln)
+        Just(Recovery::RENO),
+        Just(Recovery::NEW_RENO),
+        Just(Recovery::SMART),
+        Just(Recovery::SACK),
+        Just(Recovery::ELN)
     ];
     let preset = prop_oneof![Just(Preset::Rfc), Just(Preset::BsdLite), Just(Preset::Ns2)];
     (1usize..4, prop::collection::vec(host, 2..5), recovery, preset, any::<u64>()).prop_flat_map(
@@ -355,7 +355,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 fn build(plan: &Plan) -> Network {
-    let tcp = Arc::new(TcpConfig::preset(plan.preset).with(|c| c.recovery = plan.recovery));
+    let tcp = Arc::new(TcpConfig::new(plan.preset, plan.recovery));
     let mut nodes: Vec<NodeSpec> =
         (0..plan.routers).map(|index| node(&format!("r{index}"), NodeKind::Router)).collect();
     let queue = QueueLimit::Packets(60);

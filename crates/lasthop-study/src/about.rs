@@ -151,7 +151,7 @@ pub const fn about(scheme: &Scheme) -> About {
             does: "Both ends of the lossy link number its frames; missing frames are requested and retransmitted at once (selective \
                    repeat), and the link delivers frames in order without knowledge of TCP.",
             effect: match scheme.recovery {
-                Recovery::Sack => {
+                Recovery::SACK => {
                     "TCP sees delays instead of losses, and its selective acknowledgments have little left to repair."
                 }
                 _ => "TCP sees delays instead of losses: its window stays open unless a delay outlasts its timer.",
@@ -167,12 +167,12 @@ pub const fn about(scheme: &Scheme) -> About {
 /// Describes sender and receiver of a recovery.
 const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
     match recovery {
-        Recovery::Reno => ("resends, halves its window", None),
-        Recovery::NewReno => ("resends hole after hole", None),
-        Recovery::Smart => ("resends every hole", Some("names each segment")),
-        Recovery::Sack => ("resends every hole", Some("reports what it has")),
-        Recovery::Eln => ("resends, keeps its window", Some("marks: corrupted")),
-        Recovery::ElnRxmt => ("resends at once, keeps its window", Some("marks: corrupted")),
+        Recovery::RENO => ("resends, halves its window", None),
+        Recovery::NEW_RENO => ("resends hole after hole", None),
+        Recovery::SMART => ("resends every hole", Some("names each segment")),
+        Recovery::SACK => ("resends every hole", Some("reports what it has")),
+        Recovery::ELN => ("resends, keeps its window", Some("marks: corrupted")),
+        Recovery::ELN_RXMT => ("resends at once, keeps its window", Some("marks: corrupted")),
         Recovery::Rack => ("resends what is overdue", Some("reports what it has")),
     }
 }
@@ -208,31 +208,31 @@ const fn today(congestion: Congestion) -> (&'static str, &'static str) {
 
 const fn end_to_end(recovery: Recovery) -> (&'static str, &'static str) {
     match recovery {
-        Recovery::Reno => (
+        Recovery::RENO => (
             "The sender detects a loss by three duplicate acknowledgments or a timeout, and retransmits the segment.",
             "It treats every loss as congestion and halves its window, or restarts from one segment after a timeout, so a link \
              that merely loses frames stays half empty.",
         ),
-        Recovery::NewReno => (
+        Recovery::NEW_RENO => (
             "As Reno, but the sender continues recovery: a partial acknowledgment shows the next hole, which is retransmitted at \
              once.",
             "Several losses in one window cost a round trip each rather than a timeout, but every recovery still halves the window.",
         ),
-        Recovery::Smart => (
+        Recovery::SMART => (
             "Each acknowledgment also names the segment that caused it, so the sender sees every hole and retransmits it.",
             "Several losses in one window are repaired within a round trip, but each recovery still halves the window.",
         ),
-        Recovery::Sack => (
+        Recovery::SACK => (
             "The receiver reports which blocks have arrived beyond a hole (selective acknowledgments, RFC 2018), and the \
              sender retransmits only missing data.",
             "Several losses in one window are repaired within a round trip or two, but each recovery still halves the window.",
         ),
-        Recovery::Eln => (
+        Recovery::ELN => (
             "The receiver marks its acknowledgments when the missing segment was corrupted on the wireless link (explicit loss \
              notification), and the sender retransmits it on the third of them.",
             "Losses without congestion no longer reduce the window; many losses in one window still end in a timeout.",
         ),
-        Recovery::ElnRxmt => (
+        Recovery::ELN_RXMT => (
             "As E2E-ELN, but the sender retransmits on the first marked duplicate acknowledgment instead of the third.",
             "This also repairs losses in windows too small for three duplicates, and keeps the window unchanged.",
         ),
@@ -282,7 +282,7 @@ const fn local(detection: LocalDetection, awareness: TcpAwareness, plain: About)
 
 const fn split(wireless: Recovery) -> About {
     let (receiver, does, effect) = match wireless {
-        Recovery::Smart => (
+        Recovery::SMART => (
             Some("names each segment"),
             "As SPLIT, but on the wireless connection each acknowledgment names the segment that caused it, so the base station \
              retransmits every hole.",

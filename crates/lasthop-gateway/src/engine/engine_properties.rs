@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{Options, Packet, SackBlock, Segment, Side, Timestamps};
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, TickPhase};
 use lasthop_wire::{Route, build, pieces};
 use proptest::prelude::*;
@@ -186,12 +186,9 @@ enum Happening {
 
 /// Runs two of our own endpoints with real bytes between them; up to `merge` segments travel as one packet to the hop.
 fn transfer(loss: f64, merge: u32, seed: u64, sack: bool, mode: Mode) -> Outcome {
-    let mut tcp = TcpConfig::preset(Preset::Rfc);
+    let mut tcp = TcpConfig::new(Preset::Rfc, if sack { Recovery::SACK } else { Recovery::NEW_RENO });
     (tcp.common.mss, tcp.common.send_buffer, tcp.receiver.receive_buffer) = (1448, 200_000, 200_000);
     (tcp.receiver.window_scale, tcp.common.timestamps) = (Some(5), if sack { Switch::On } else { Switch::Off });
-    if !sack {
-        tcp.recovery = lasthop_proto::tcp::config::Recovery::NewReno;
-    }
     let tcp = Arc::new(tcp);
     let end = |side, iss| {
         let phase = TickPhase::default();

@@ -44,9 +44,8 @@ fn stack(host: u8) -> Stack {
 }
 
 fn rfc(recovery: Recovery) -> Arc<TcpConfig> {
-    let smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
-    Arc::new(TcpConfig::preset(Preset::Rfc).with(|c| {
-        c.recovery = recovery;
+    let smart_acks = if recovery == Recovery::SMART { Switch::On } else { Switch::Off };
+    Arc::new(TcpConfig::new(Preset::Rfc, recovery).with(|c| {
         c.receiver.smart_acks = smart_acks;
         c.common.timestamps = Switch::Off;
     }))
@@ -131,7 +130,7 @@ fn is_data(count: &mut u32, packet: &[u8], nth: u32) -> bool {
 /// experimental option.
 #[test]
 fn smart_on_the_wire() {
-    let mut pair = Pair::begin(&rfc(Recovery::Smart), 100_000);
+    let mut pair = Pair::begin(&rfc(Recovery::SMART), 100_000);
     let (mut data, mut named, mut option) = (0, 0, false);
     let outcomes = pair.run(|to, packet| {
         named += u32::from(to == 0 && view(packet).segment.options.smart.is_some());
@@ -148,7 +147,7 @@ fn smart_on_the_wire() {
 /// its window.
 #[test]
 fn eln_on_the_wire() {
-    for recovery in [Recovery::Eln, Recovery::ElnRxmt] {
+    for recovery in [Recovery::ELN, Recovery::ELN_RXMT] {
         let mut pair = Pair::begin(&rfc(recovery), 100_000);
         let (mut data, mut option) = (0, false);
         let outcomes = pair.run(|to, packet| {
@@ -172,7 +171,7 @@ fn eln_on_the_wire() {
 /// A connection in TIME-WAIT can be reopened by either end, but not by an old SYN.
 #[test]
 fn a_connection_anew() {
-    let config = rfc(Recovery::Sack);
+    let config = rfc(Recovery::SACK);
     for opener in [0, 1] {
         let mut pair = Pair::begin(&config, 1000);
         let mut last = Seq(0);
@@ -218,7 +217,7 @@ fn a_connection_anew() {
 /// Wrong bytes with a correct checksum are detected, with their position.
 #[test]
 fn wrong_bytes_are_noticed() {
-    let mut pair = Pair::begin(&rfc(Recovery::NewReno), 50_000);
+    let mut pair = Pair::begin(&rfc(Recovery::NEW_RENO), 50_000);
     let outcomes = pair.run(|to, packet| {
         let View { route, segment, header_len, .. } = view(packet);
         let mut payload = packet[header_len..].to_vec();
@@ -235,7 +234,7 @@ fn wrong_bytes_are_noticed() {
 /// No segment exceeds the interface's maximum size with options, in either direction, regardless of the offered MSS.
 #[test]
 fn segments_fit() {
-    for recovery in [Recovery::Sack, Recovery::Smart, Recovery::Eln] {
+    for recovery in [Recovery::SACK, Recovery::SMART, Recovery::ELN] {
         for mss in [500, 1400, 1460, 9000] {
             let config = TcpConfig::clone(&rfc(recovery)).with(|c| {
                 c.common.mss = mss;
@@ -269,7 +268,7 @@ fn router_says(quoted: &[u8], mtu: u16) -> Vec<u8> {
 /// outstanding segment is ignored.
 #[test]
 fn a_smaller_path() {
-    let mut pair = Pair::begin(&rfc(Recovery::Sack), 100_000);
+    let mut pair = Pair::begin(&rfc(Recovery::SACK), 100_000);
     let (mut told, mut longest) = (Vec::new(), 0);
     let too_long = |packet: &[u8]| packet.len() > 1000;
     // The handshake and the first flight.
@@ -311,13 +310,13 @@ fn syn(port: u16) -> Vec<u8> {
 /// A flood of SYNs uses a bounded number of connections, and the connection that completes its handshake is served.
 #[test]
 fn a_flood_of_syns() {
-    let mut pair = Pair::begin(&rfc(Recovery::Sack), 10_000);
+    let mut pair = Pair::begin(&rfc(Recovery::SACK), 10_000);
     let mut ports = 1..60_000;
     let outcomes = pair.run(|_, _| true).clone();
     assert!(outcomes.iter().all(Outcome::is_intact));
     let mut host = stack(2);
     let limit = Instant::ZERO + Duration::from_secs(10);
-    host.listen(Instant::ZERO, Ticket(1), (address(2), None, receive(), rfc(Recovery::Sack)), limit).expect("room");
+    host.listen(Instant::ZERO, Ticket(1), (address(2), None, receive(), rfc(Recovery::SACK)), limit).expect("room");
     let mut out = Vec::new();
     for port in ports.by_ref().take(10_000) {
         host.handle_packet(Instant::ZERO, &syn(port), &mut out);
@@ -358,7 +357,7 @@ fn connections_are_bounded() {
     let limit = Instant::ZERO + Duration::from_secs(10);
     for port in 0..MAX_ENDS as u16 + 10 {
         let route = Route { source: SocketAddr::new(address(1).ip(), port + 1), destination: address(2) };
-        let opening = (route, App::Send { bytes: 1, close: Switch::On }, rfc(Recovery::Sack));
+        let opening = (route, App::Send { bytes: 1, close: Switch::On }, rfc(Recovery::SACK));
         let opened = host.open(Instant::ZERO, Ticket(u64::from(port)), opening, limit, &mut out);
         assert_eq!(usize::from(port) < MAX_ENDS, opened.is_ok());
         assert!(opened.is_ok() || matches!(opened, Err(HostError::Full(MAX_ENDS))));
@@ -429,7 +428,7 @@ proptest! {
     /// connections stays bounded, and all packets sent are valid.
     #[test]
     fn bytes_from_anybody(items in proptest::collection::vec(garbage(), 0..150)) {
-        let mut pair = Pair::begin(&rfc(Recovery::Sack), 100_000);
+        let mut pair = Pair::begin(&rfc(Recovery::SACK), 100_000);
         for item in items {
             let mut forged = None;
             match item {
@@ -497,7 +496,7 @@ fn addresses_are_ours() {
     let mut host = stack(1);
     let limit = Instant::ZERO + Duration::from_secs(1);
     let elsewhere = SocketAddr::new(IpAddr::from([10, 0, 0, 77]), 1);
-    let listening = (elsewhere, None, receive(), rfc(Recovery::Reno));
+    let listening = (elsewhere, None, receive(), rfc(Recovery::RENO));
     assert!(matches!(host.listen(Instant::ZERO, Ticket(0), listening, limit), Err(HostError::NotOurs(_))));
 }
 
@@ -510,7 +509,7 @@ fn a_receiver_may_wait_for_one_peer() {
     let peers = [7, 8].map(|port| SocketAddr::new(address(1).ip(), port));
     for ((ticket, peer), meter) in (0..).zip(peers).zip(&meters) {
         let app = App::Receive { bytes: None, payload: Payload::Any, meter: Some(meter.clone()) };
-        host.listen(Instant::ZERO, Ticket(ticket), (address(2), Some(peer), app, rfc(Recovery::Reno)), limit)
+        host.listen(Instant::ZERO, Ticket(ticket), (address(2), Some(peer), app, rfc(Recovery::RENO)), limit)
             .expect("room");
     }
     for (peer, len) in [(9, 0), (8, 80), (7, 70)] {

@@ -9,7 +9,7 @@ use std::thread;
 use lasthop_lab::host::HostError;
 use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
 use lasthop_proto::event::Event;
-use lasthop_proto::tcp::config::{Clock, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Clock, Preset, Recovery, SenderConfig, Switch, TcpConfig};
 use lasthop_proto::time::Duration;
 use lasthop_sys::clock::Clock as Timepiece;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -354,12 +354,12 @@ fn our_schemes_between_hosts_of_ours() {
         return;
     }
     let damaging = ErrorSpec::Exponential { mean_bytes: 40_000.0, frames: Frames::Data };
-    for recovery in [Recovery::Smart, Recovery::Eln, Recovery::ElnRxmt, Recovery::Sack] {
+    for recovery in [Recovery::SMART, Recovery::ELN, Recovery::ELN_RXMT, Recovery::SACK] {
         let hosts = two_hosts(&[damaging.clone(), ErrorSpec::None], Switch::On);
         let config = impatient_but_steady().with(|c| {
-            c.recovery = recovery;
-            c.receiver.smart_acks = if recovery == Recovery::Smart { Switch::On } else { Switch::Off };
-            c.common.sack_eln = if recovery == Recovery::Sack { Switch::On } else { Switch::Off };
+            c.sender = SenderConfig::new(Preset::Rfc, recovery);
+            c.receiver.smart_acks = if recovery == Recovery::SMART { Switch::On } else { Switch::Off };
+            c.common.sack_eln = if recovery == Recovery::SACK { Switch::On } else { Switch::Off };
         });
         let [from, to] = across(&hosts, &config, 1_000_000);
         assert!(from.is_intact() && to.is_intact() && to.received == 1_000_000, "{recovery:?} {from:?} {to:?}");

@@ -221,13 +221,13 @@ fn state_ends_with_the_connection_or_for_another() {
 #[test]
 fn marks_help_a_sender_that_heeds_them() {
     let mbps = |recovery| {
-        let tcp = TcpConfig::preset(Preset::BsdLite).with(|c| c.recovery = recovery);
+        let tcp = TcpConfig::new(Preset::BsdLite, recovery);
         let loss = Loss { mean_bytes: 65_536.0, burst: 1 };
         let outcome = transfer(marker(), tcp, Duration::from_millis(65), loss, 8_000_000, 1);
         assert!(outcome.marked > 0, "{outcome:?}");
         outcome.mbps
     };
-    let (deaf, heeding) = (mbps(Recovery::NewReno), mbps(Recovery::ElnRxmt));
+    let (deaf, heeding) = (mbps(Recovery::NEW_RENO), mbps(Recovery::ELN_RXMT));
     assert!(heeding > deaf, "{deaf} {heeding}");
 }
 

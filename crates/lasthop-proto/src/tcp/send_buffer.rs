@@ -1,7 +1,7 @@
 //! Linux 6.18's auto-tuned send buffer: it holds two windows of segments, three with BBR, with their worst-case memory
 //! (`tcp_sndbuf_expand`), and never shrinks.
 
-use super::config::{Recovery, SendAutotune, Switch, TcpConfig};
+use super::config::{SendAutotune, Switch, TcpConfig};
 
 /// Initial memory, in bytes (`tcp_wmem[1]`).
 const START: u32 = 16_384;
@@ -31,9 +31,9 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Returns an empty buffer, if `config` enables it. Only RACK counts its window in segments, as Linux does.
+    /// Returns an empty buffer, if `config` enables it. Only the modern sender counts its window in segments, as Linux does.
     pub fn new(config: &TcpConfig) -> Option<Self> {
-        let tunes = config.send_autotune == SendAutotune::Linux && config.recovery == Recovery::Rack;
+        let tunes = config.sender.modern().is_some_and(|modern| modern.send_autotune == SendAutotune::Linux);
         tunes.then(|| Self {
             size: START.min(config.common.send_buffer),
             most: config.common.send_buffer,
@@ -94,7 +94,8 @@ mod tests {
     const MEMORY: u32 = 2304;
 
     fn buffer() -> SendBuffer {
-        let config = TcpConfig::preset(Preset::Linux618).with(|c| c.send_autotune = SendAutotune::Linux);
+        let config = TcpConfig::preset(Preset::Linux618)
+            .with(|c| c.sender.modern_mut().unwrap().send_autotune = SendAutotune::Linux);
         SendBuffer::new(&config).unwrap()
     }
 

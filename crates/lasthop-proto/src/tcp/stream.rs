@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use self::persist::Persist;
 use crate::event::Event;
 use crate::seq::Seq;
-use crate::tcp::config::{Nagle, RttRule, Switch, TcpConfig};
+use crate::tcp::config::{CommonConfig, Nagle, RttRule, Switch, TcpConfig};
 use crate::tcp::rtt::{RttEstimator, TickPhase};
 use crate::tcp::send_buffer::{Need, SendBuffer, segment_memory};
 use crate::time::{Duration, Instant};
@@ -106,10 +106,10 @@ impl Stream {
         }
     }
 
-    /// Returns the keys of the endpoint.
+    /// Returns the settings of both halves.
     #[inline]
-    pub fn config(&self) -> &TcpConfig {
-        &self.config
+    pub fn config(&self) -> &CommonConfig {
+        &self.config.common
     }
 
     /// Returns the segment size in use: the smaller of this end's and the peer's.

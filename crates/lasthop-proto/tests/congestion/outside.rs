@@ -10,7 +10,7 @@ use lasthop_proto::tcp::congestion::{ALGORITHMS, ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
 use self::gentle::{GENTLE, Gentle};
-use crate::util::Pair;
+use crate::util::{Pair, modern};
 
 fn start() -> Start {
     Start { window: 100, bound: 1 << 20, mss: 1448, jiffy: Duration::from_millis(4), seed: 1 }
@@ -65,7 +65,7 @@ fn it_takes_a_quarter_off_at_a_loss_and_adds_two_segments_a_round() {
 fn a_connection_runs_under_it() {
     let congestion = ControlRule::of(&GENTLE);
     assert_eq!(format!("{congestion:?}"), "gentle");
-    let mut pair = Pair::of(TcpConfig::preset(Preset::Linux618).with(|c| c.congestion = congestion))
+    let mut pair = Pair::of(TcpConfig::preset(Preset::Linux618).with(|c| modern(c).congestion = congestion))
         .with_time_per_byte(Duration::from_nanos(5000));
     pair.connect();
     pair.client().write(1 << 20);

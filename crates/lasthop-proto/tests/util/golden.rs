@@ -7,7 +7,7 @@ use lasthop_proto::tcp::config::{
 };
 use lasthop_proto::time::Instant;
 
-use super::{Fate, Pair, Sent, millis};
+use super::{Fate, Pair, Sent, classic, millis};
 
 /// The letter after a segment's number.
 fn mark(cause: Cause) -> &'static str {
@@ -115,39 +115,40 @@ pub fn lab(recovery: Recovery) -> TcpConfig {
 
 /// [`lab`] with a first flight of `segments`.
 pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
-    TcpConfig::preset(Preset::Rfc).with(|c| {
+    TcpConfig::new(Preset::Rfc, recovery).with(|c| {
         c.common.mss = 1000;
         c.common.send_buffer = 60_000;
         c.receiver.receive_buffer = 60_000;
         c.receiver.window_scale = None;
         c.common.timestamps = Switch::Off;
-        c.recovery = recovery;
         c.receiver.delayed_ack = DelayedAck::Off;
         c.common.initial_window = segments;
         c.common.initial_ssthresh = Some(segments * 1000);
-        c.limited_transmit = Switch::Off;
         c.common.rto_min = millis(1000);
+        if let Some(classic) = c.sender.classic_mut() {
+            classic.limited_transmit = Switch::Off;
+        }
     })
 }
 
 /// 4.4BSD without its quirks, simple enough to follow by hand: every segment is acknowledged at once, and congestion
 /// avoidance begins after the first flight of `flight` segments.
 pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
-    TcpConfig::preset(Preset::BsdLite).with(|c| {
+    TcpConfig::new(Preset::BsdLite, recovery).with(|c| {
+        let classic = classic(c);
+        classic.growth = Growth::BsdLite2;
+        classic.deflation = Deflation::Always;
+        classic.impure_duplicates = ImpureDuplicates::Ignored;
+        classic.partial_deflation = PartialDeflation::ByAcked;
+        classic.header_prediction = Switch::Off;
+        classic.recovery_guard = RecoveryGuard::Careful;
         c.common.mss = 1000;
         c.common.send_buffer = 60_000;
         c.receiver.receive_buffer = 60_000;
-        c.recovery = recovery;
         c.common.initial_window = flight;
         c.common.initial_ssthresh = Some(flight * 1000);
         c.receiver.delayed_ack = DelayedAck::Off;
         c.receiver.ack_before_read = Switch::Off;
-        c.growth = Growth::BsdLite2;
-        c.deflation = Deflation::Always;
-        c.impure_duplicates = ImpureDuplicates::Ignored;
-        c.partial_deflation = PartialDeflation::ByAcked;
-        c.header_prediction = Switch::Off;
-        c.recovery_guard = RecoveryGuard::Careful;
     })
 }
 

@@ -14,9 +14,29 @@ use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ClassicConfig, ModernConfig, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
+
+/// Settings of the classic sender, which `config` has.
+pub fn classic(config: &mut TcpConfig) -> &mut ClassicConfig {
+    config.sender.classic_mut().unwrap()
+}
+
+/// Settings of the modern sender, which `config` has.
+pub fn modern(config: &mut TcpConfig) -> &mut ModernConfig {
+    config.sender.modern_mut().unwrap()
+}
+
+/// A preset with another recovery, and SMART numbers if it is SMART.
+pub fn preset_with(preset: Preset, (recovery, sack_algorithm): (Recovery, SackAlgorithm)) -> TcpConfig {
+    TcpConfig::new(preset, recovery).with(|c| {
+        if let Some(classic) = c.sender.classic_mut() {
+            classic.sack_algorithm = sack_algorithm;
+        }
+        c.receiver.smart_acks = if recovery == Recovery::SMART { Switch::On } else { Switch::Off };
+    })
+}
 
 /// Limit on the steps of a run. It is far above what any test needs; a run that reaches it hangs.
 const MAX_STEPS: u32 = 400_000;

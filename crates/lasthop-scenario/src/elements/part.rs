@@ -69,7 +69,7 @@ impl PartialEq for AnyPart {
 #[derive(Clone, Copy)]
 pub(crate) struct Duty {
     recovery: Recovery,
-    /// Indicates whether an element on the path reads the SMART number, besides a peer with [`Recovery::Smart`].
+    /// Indicates whether an element on the path reads the SMART number, besides a peer with [`Recovery::SMART`].
     smart_acks: Switch,
 }
 
@@ -80,12 +80,9 @@ impl Duty {
 
     pub(crate) fn apply(self, spec: &TcpSpec) -> TcpConfig {
         let recovery = spec.recovery.unwrap_or(self.recovery);
-        let smart = recovery == Recovery::Smart || self.smart_acks.is_on();
+        let smart = recovery == Recovery::SMART || self.smart_acks.is_on();
         let smart_acks = spec.smart_acks.unwrap_or(if smart { Switch::On } else { Switch::Off });
-        spec.config.clone().with(|c| {
-            c.recovery = recovery;
-            c.receiver.smart_acks = smart_acks;
-        })
+        spec.config(recovery, smart_acks)
     }
 }
 

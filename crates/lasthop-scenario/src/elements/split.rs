@@ -53,7 +53,7 @@ pub(crate) struct RelayPart {
 }
 
 fn read(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error> {
-    let recovery = reader.or("recovery", Recovery::Reno, "default")?;
+    let recovery = reader.or("recovery", Recovery::RENO, "default")?;
     Ok(AnyPart::new(RelayPart { relay: relay(reader, common)?, recovery }))
 }
 
@@ -68,8 +68,8 @@ pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Erro
 pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, TcpSpec), Error> {
     // "64 KB of buffer at the base" ([a] §IV-C).
     let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
-    if buffer < common.config.common.mss {
-        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.common.mss.into()));
+    if buffer < common.mss() {
+        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.mss().into()));
         let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
         let message = format!("split_buffer = {buffer} is smaller than one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));
@@ -121,10 +121,10 @@ impl Element for Split {
 
 /// Returns the loss recovery, and the congestion control if the recovery supports a choice.
 pub(crate) fn endpoint(tcp: &TcpConfig) -> String {
-    let recovery = format!("recovery {}", plain(&tcp.recovery.show()));
-    match tcp.recovery {
-        Recovery::Rack => format!("{recovery}, congestion {}", tcp.congestion.algorithm().name),
-        _ => recovery,
+    let recovery = format!("recovery {}", plain(&tcp.sender.recovery().show()));
+    match tcp.sender.modern() {
+        Some(modern) => format!("{recovery}, congestion {}", modern.congestion.algorithm().name),
+        None => recovery,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueSpec};
-use lasthop_proto::tcp::config::{ControlRule, Preset, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ControlRule, HystartRule, Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::{CongestionControl, QuicConfig, Task};
 
@@ -111,19 +111,14 @@ fn longest(outcome: &Outcome) -> Duration {
 /// Without small queues, a window of hundreds of segments would wait.
 #[test]
 fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
-    for congestion in [linux().congestion, ControlRule::BBR] {
+    for congestion in [ControlRule::cubic(HystartRule::Linux), ControlRule::BBR] {
         for (medium, queue) in media() {
             let network = |small_queues| {
-                upload(
-                    medium,
-                    queue,
-                    TRANSFER,
-                    linux().with(|c| {
-                        c.small_queues = small_queues;
-                        c.congestion = congestion;
-                    }),
-                    1,
-                )
+                let tcp = linux().with(|c| {
+                    let modern = c.sender.modern_mut().unwrap();
+                    (modern.small_queues, modern.congestion) = (small_queues, congestion);
+                });
+                upload(medium, queue, TRANSFER, tcp, 1)
             };
             let outcome = run(&network(Switch::On), 1, Recording::On);
             let report = &outcome.report;
@@ -142,7 +137,7 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
             assert!(longest(&outcome) < bound, "{congestion:?} {medium:?} {queue:?}: {:?}", longest(&outcome));
         }
     }
-    let off = linux().with(|c| c.small_queues = Switch::Off);
+    let off = linux().with(|c| c.sender.modern_mut().unwrap().small_queues = Switch::Off);
     let control = run(&upload(Medium::Duplex, QueueLimit::Packets(30).into(), TRANSFER, off, 1), 1, Recording::Off);
     assert!(control.report.links[0][0].queue_drops > 0, "a window larger than the queue overflows it");
 }

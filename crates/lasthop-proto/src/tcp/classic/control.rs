@@ -5,13 +5,15 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::ack::Ack;
 use crate::tcp::classic::congestion::{Congestion, Outstanding};
-use crate::tcp::config::{Deflation, RecoveryGuard, Switch, TcpConfig};
+use crate::tcp::config::{ClassicConfig, CommonConfig, Deflation, RecoveryGuard, Switch};
 use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
 /// Congestion window, duplicate count, and requests of the loss recovery. Lengths are in bytes.
 #[derive(Clone, Debug)]
 pub struct SendControl {
+    /// Settings of the sender.
+    pub config: ClassicConfig,
     /// Congestion control.
     pub cc: Congestion,
     /// Number of consecutive duplicate acknowledgments.
@@ -31,9 +33,10 @@ pub struct SendControl {
 
 impl SendControl {
     /// Returns the state before the SYN.
-    pub fn new(config: &TcpConfig) -> Self {
+    pub fn new(config: &ClassicConfig, common: &CommonConfig) -> Self {
         Self {
-            cc: Congestion::new(config),
+            config: *config,
+            cc: Congestion::new(config.growth, common, common.mss),
             dupacks: 0,
             resend: None,
             limited: Switch::Off,
@@ -70,8 +73,8 @@ impl SendControl {
     }
 
     /// Returns whether [`RecoveryGuard`] permits a fast retransmit, given the `recover` of the last one.
-    pub fn may_enter(s: &Stream, recover: Option<Seq>) -> bool {
-        match s.config().recovery_guard {
+    pub fn may_enter(&self, s: &Stream, recover: Option<Seq>) -> bool {
+        match self.config.recovery_guard {
             RecoveryGuard::None => true,
             RecoveryGuard::Ns2 if s.una_pos() == 1 => true,
             RecoveryGuard::Careful | RecoveryGuard::Ns2 => recover.is_none_or(|recover| s.snd_una().gt(recover)),
@@ -81,9 +84,9 @@ impl SendControl {
 
     /// Returns whether the window inflated in fast recovery is deflated at its end.
     pub fn deflates(&self, s: &Stream) -> bool {
-        match s.config().deflation {
+        match self.config.deflation {
             Deflation::Always => true,
-            Deflation::AboveThreshold => self.dupacks > s.config().common.dupack_threshold,
+            Deflation::AboveThreshold => self.dupacks > s.config().dupack_threshold,
         }
     }
 
@@ -92,7 +95,7 @@ impl SendControl {
     pub fn leave_inflated(&mut self, s: &Stream) {
         self.cc.deflate(None);
         if !self.deflates(s) {
-            self.cc.inflate(s.config().common.dupack_threshold);
+            self.cc.inflate(s.config().dupack_threshold);
         }
     }
 
@@ -108,7 +111,7 @@ impl SendControl {
     /// Begins a recovery with selective acknowledgments: resends the lowest unacknowledged segment, and halves the
     /// window unless `sack_eln` is on and the acknowledgment reports corruption. Returns whether the window was spared.
     pub fn begin_selective_recovery(&mut self, s: &mut Stream, now: Instant, ack: &Ack) -> bool {
-        let spares = s.config().common.sack_eln.is_on() && ack.eln.is_on();
+        let spares = s.config().sack_eln.is_on() && ack.eln.is_on();
         if spares {
             s.report(Event::RecoveryEntered { seq: s.snd_una() });
             self.resend_lowest(s, now, Cause::Eln);

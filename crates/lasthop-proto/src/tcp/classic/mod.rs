@@ -10,9 +10,9 @@ mod transmit;
 
 use self::congestion::Congestion;
 use self::control::SendControl;
-pub use self::recovery::Recovery;
+use self::recovery::Recovery;
 use crate::tcp::ack::Incoming;
-use crate::tcp::config::{ImpureDuplicates, TcpConfig};
+use crate::tcp::config::{ClassicConfig, CommonConfig, ImpureDuplicates};
 use crate::tcp::sender::contract::Sending;
 use crate::tcp::stream::{Expiry, Stream, Timer, Transmission};
 use crate::time::Instant;
@@ -28,13 +28,13 @@ pub struct Classic {
 
 impl Classic {
     /// Returns the state before the SYN.
-    pub fn new(config: &TcpConfig, recovery: Recovery) -> Self {
-        Self { control: SendControl::new(config), recovery, last_sent: Instant::ZERO }
+    pub fn new(config: &ClassicConfig, common: &CommonConfig) -> Self {
+        Self { control: SendControl::new(config, common), recovery: Recovery::new(config), last_sent: Instant::ZERO }
     }
 
     /// Handles an acknowledgment that is no duplicate and acknowledges nothing new.
-    fn end_duplicates(&mut self, s: &Stream) {
-        if s.config().impure_duplicates == ImpureDuplicates::RestartCount {
+    fn end_duplicates(&mut self) {
+        if self.control.config.impure_duplicates == ImpureDuplicates::RestartCount {
             self.control.dupacks = 0;
         }
     }
@@ -48,14 +48,14 @@ impl Classic {
         if (pure || by_sack) && s.rto_timer().is_some() {
             self.recovery.get().on_duplicate(s, &mut self.control, now, &incoming.ack);
         } else {
-            self.end_duplicates(s);
+            self.end_duplicates();
         }
     }
 
     /// Returns whether 4.4BSD's header prediction applies to an acknowledgment of new data: the fast path handles the
     /// timer and nothing else.
     fn predicts(&mut self, s: &Stream, incoming: &Incoming, window_before: u32) -> bool {
-        s.config().header_prediction.is_on()
+        self.control.config.header_prediction.is_on()
             && incoming.seq_len == 0
             && incoming.window == window_before
             && s.snd_nxt() == s.snd_max()
@@ -70,7 +70,7 @@ impl Sending for Classic {
     }
 
     fn on_mss(&mut self, s: &Stream) {
-        self.control.cc = Congestion::new(&s.config().clone().with(|c| c.common.mss = s.mss()));
+        self.control.cc = Congestion::new(self.control.config.growth, s.config(), s.mss());
     }
 
     fn on_established(&mut self, s: &Stream) {
@@ -95,7 +95,7 @@ impl Sending for Classic {
         let ack = incoming.ack.ack;
         self.control.budget = u32::MAX;
         if ack.lt(s.snd_una()) {
-            self.end_duplicates(s);
+            self.end_duplicates();
             self.recovery.get().on_old_ack(&mut self.control);
         } else if ack == s.snd_una() {
             self.on_equal_ack(s, now, incoming, window_before);

@@ -57,7 +57,7 @@ impl Classic {
     /// Reduces the window after an idle period (RFC 5681 §4.1; 4.4BSD `tcp_output`).
     #[inline(never)]
     fn restart_after_idle(&mut self, s: &Stream, now: Instant) {
-        let by_clock = s.config().common.idle_restart.is_on() && !s.timer_finds_idleness();
+        let by_clock = s.config().idle_restart.is_on() && !s.timer_finds_idleness();
         if by_clock && now.since(self.last_sent) >= s.rtt().rto() {
             self.control.cc.restart_after_idle();
             self.last_sent = now;

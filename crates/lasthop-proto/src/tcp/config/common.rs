@@ -129,7 +129,8 @@ pub enum HeaderAccounting {
     Ns2AcksOnly,
 }
 
-/// Settings of both halves of an endpoint, and of either sender. Sizes are in bytes of payload, times as their type says.
+/// Settings of both halves of an endpoint, and of either sender. Sizes are in bytes of payload, times as their type
+/// says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommonConfig {
     /// Maximum payload of a segment.
@@ -143,7 +144,7 @@ pub struct CommonConfig {
     /// Header bytes that count.
     pub headers: HeaderAccounting,
     /// SACK and ELN coupled (\[a\] future work): the receiver reports corruption, and a sender with
-    /// [`Recovery::Sack`](super::Recovery::Sack) does not reduce its window for losses marked as such.
+    /// [`ClassicRecovery::Sack`](super::ClassicRecovery::Sack) does not reduce its window for losses marked as such.
     pub sack_eln: Switch,
     /// Timer resolution.
     pub clock: Clock,
@@ -166,8 +167,8 @@ pub struct CommonConfig {
     /// Use of ECN: queues may mark packets instead of dropping them.
     pub ecn: EcnMode,
     /// Congestion control of acknowledgments. [`AckCongestion::Rfc5690`] requires
-    /// [`DelayedAck::EverySecond`](super::DelayedAck::EverySecond), whose
-    /// number of segments per acknowledgment it determines, and is not offered without.
+    /// [`DelayedAck::EverySecond`](super::DelayedAck::EverySecond), whose number of segments per acknowledgment it
+    /// determines, and is not offered without.
     pub ack_congestion: AckCongestion,
     /// Initial congestion window, in segments.
     pub initial_window: u32,

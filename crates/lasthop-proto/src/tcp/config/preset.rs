@@ -1,14 +1,14 @@
-//! Presets: the values of all keys of [`TcpConfig`] for 4.4BSD, ns-2, RFCs and Linux.
+//! Presets: the values of all settings of an endpoint for 4.4BSD, ns-2, RFCs and Linux.
 
 use super::{
-    AckCongestion, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck,
-    HeaderAccounting, HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Push,
-    ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune,
-    Switch, TcpConfig, WindowEdge, WindowProbe, WindowReduction,
+    AckCongestion, ClassicConfig, ClassicRecovery, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnMode,
+    Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle, PartialAckTimer,
+    PartialDeflation, PawsRule, Push, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe, WindowReduction,
 };
 use crate::time::Duration;
 
-/// A named set of values for every key of [`TcpConfig`].
+/// A named set of values for every setting of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preset {
     /// 4.4BSD-Lite as in BSD/OS 2.x, quirks included: the 1997 study.
@@ -34,113 +34,6 @@ impl Preset {
         match self {
             Self::BsdLite | Self::Ns2 | Self::Rfc => None,
             Self::Linux618 | Self::Linux618Bbr | Self::Rfc2026 => Some(Recovery::Rack),
-        }
-    }
-}
-
-impl TcpConfig {
-    /// Returns the values of `preset`.
-    pub fn preset(preset: Preset) -> Self {
-        match preset {
-            Preset::BsdLite => Self::bsd_lite(),
-            Preset::Ns2 => Self::ns2(),
-            Preset::Rfc => Self::rfc(),
-            Preset::Linux618 => Self::linux_6_18(),
-            Preset::Linux618Bbr => Self { congestion: ControlRule::BBR, ..Self::linux_6_18() },
-            Preset::Rfc2026 => Self::rfc_2026(),
-        }
-    }
-
-    fn bsd_lite() -> Self {
-        Self {
-            common: CommonConfig::bsd_lite(),
-            receiver: ReceiverConfig::bsd_lite(),
-            recovery: Recovery::Reno,
-            sack_algorithm: SackAlgorithm::Sack1,
-            small_queues: Switch::Off,
-            send_autotune: SendAutotune::Off,
-            limited_transmit: Switch::Off,
-            growth: Growth::BsdLite,
-            deflation: Deflation::AboveThreshold,
-            impure_duplicates: ImpureDuplicates::RestartCount,
-            partial_deflation: PartialDeflation::ToThreshold,
-            eln_inflation: Switch::On,
-            header_prediction: Switch::On,
-            recovery_guard: RecoveryGuard::None,
-            partial_ack_timer: PartialAckTimer::SlowButSteady,
-            send_quantum: u32::MAX,
-            window_edge: WindowEdge::Whole,
-            push: Push::Never,
-            recovery_burst: u32::MAX,
-            smart_rtt: None,
-            congestion: ControlRule::RENO,
-            window_reduction: WindowReduction::Rfc9937,
-            undo: Switch::On,
-            frto: Switch::On,
-            tlp: Switch::On,
-        }
-    }
-
-    fn linux_6_18() -> Self {
-        Self {
-            common: CommonConfig::linux_6_18(),
-            receiver: ReceiverConfig::linux_6_18(),
-            recovery: Recovery::Rack,
-            congestion: ControlRule::cubic(HystartRule::Linux),
-            window_reduction: WindowReduction::Linux,
-            small_queues: Switch::On,
-            window_edge: WindowEdge::Cut,
-            push: Push::Bursts,
-            ..Self::rfc()
-        }
-    }
-
-    fn rfc_2026() -> Self {
-        Self {
-            common: CommonConfig::rfc_2026(),
-            receiver: ReceiverConfig::rfc_2026(),
-            recovery: Recovery::Rack,
-            congestion: ControlRule::cubic_rfc9438(HystartRule::Rfc9406),
-            window_reduction: WindowReduction::Rfc9937,
-            small_queues: Switch::On,
-            ..Self::rfc()
-        }
-    }
-
-    fn ns2() -> Self {
-        Self {
-            common: CommonConfig::ns2(),
-            receiver: ReceiverConfig::ns2(),
-            growth: Growth::Ns2,
-            deflation: Deflation::Always,
-            impure_duplicates: ImpureDuplicates::Ignored,
-            partial_deflation: PartialDeflation::ByAcked,
-            eln_inflation: Switch::Off,
-            header_prediction: Switch::Off,
-            recovery_guard: RecoveryGuard::Ns2,
-            partial_ack_timer: PartialAckTimer::Impatient,
-            recovery_burst: 2,
-            limited_transmit: Switch::On,
-            ..Self::bsd_lite()
-        }
-    }
-
-    fn rfc() -> Self {
-        Self {
-            common: CommonConfig::rfc(),
-            receiver: ReceiverConfig::rfc(),
-            recovery: Recovery::Sack,
-            sack_algorithm: SackAlgorithm::Rfc6675,
-            limited_transmit: Switch::On,
-            growth: Growth::Rfc5681,
-            deflation: Deflation::Always,
-            impure_duplicates: ImpureDuplicates::Ignored,
-            partial_deflation: PartialDeflation::ByAcked,
-            eln_inflation: Switch::Off,
-            header_prediction: Switch::Off,
-            recovery_guard: RecoveryGuard::Careful,
-            partial_ack_timer: PartialAckTimer::Impatient,
-            ..Self::bsd_lite()
         }
     }
 }
@@ -311,5 +204,110 @@ impl ReceiverConfig {
 
     fn rfc_2026() -> Self {
         Self { receive_buffer: 4 << 20, window_scale: Some(10), dsack: Switch::On, ..Self::rfc() }
+    }
+}
+
+impl ClassicConfig {
+    /// Returns the values of `preset`.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite => Self::bsd_lite(),
+            Preset::Ns2 => Self::ns2(),
+            Preset::Rfc | Preset::Linux618 | Preset::Linux618Bbr | Preset::Rfc2026 => Self::rfc(),
+        }
+    }
+
+    fn bsd_lite() -> Self {
+        Self {
+            recovery: ClassicRecovery::Reno,
+            sack_algorithm: SackAlgorithm::Sack1,
+            limited_transmit: Switch::Off,
+            growth: Growth::BsdLite,
+            deflation: Deflation::AboveThreshold,
+            impure_duplicates: ImpureDuplicates::RestartCount,
+            partial_deflation: PartialDeflation::ToThreshold,
+            eln_inflation: Switch::On,
+            header_prediction: Switch::On,
+            recovery_guard: RecoveryGuard::None,
+            partial_ack_timer: PartialAckTimer::SlowButSteady,
+            recovery_burst: u32::MAX,
+            smart_rtt: None,
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            limited_transmit: Switch::On,
+            growth: Growth::Ns2,
+            deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Ns2,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            recovery_burst: 2,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn rfc() -> Self {
+        Self {
+            recovery: ClassicRecovery::Sack,
+            sack_algorithm: SackAlgorithm::Rfc6675,
+            limited_transmit: Switch::On,
+            growth: Growth::Rfc5681,
+            deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Careful,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            ..Self::bsd_lite()
+        }
+    }
+}
+
+impl ModernConfig {
+    /// Returns the values of `preset`.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite | Preset::Ns2 | Preset::Rfc => Self::older(),
+            Preset::Linux618 => Self::linux_6_18(),
+            Preset::Linux618Bbr => Self { congestion: ControlRule::BBR, ..Self::linux_6_18() },
+            Preset::Rfc2026 => Self::rfc_2026(),
+        }
+    }
+
+    /// Returns the values of presets whose own recovery is classic.
+    fn older() -> Self {
+        Self {
+            congestion: ControlRule::RENO,
+            window_reduction: WindowReduction::Rfc9937,
+            undo: Switch::On,
+            frto: Switch::On,
+            tlp: Switch::On,
+            small_queues: Switch::Off,
+            send_autotune: SendAutotune::Off,
+            send_quantum: u32::MAX,
+            window_edge: WindowEdge::Whole,
+            push: Push::Never,
+        }
+    }
+
+    fn linux_6_18() -> Self {
+        Self {
+            congestion: ControlRule::cubic(HystartRule::Linux),
+            window_reduction: WindowReduction::Linux,
+            small_queues: Switch::On,
+            window_edge: WindowEdge::Cut,
+            push: Push::Bursts,
+            ..Self::older()
+        }
+    }
+
+    fn rfc_2026() -> Self {
+        Self { congestion: ControlRule::cubic_rfc9438(HystartRule::Rfc9406), small_queues: Switch::On, ..Self::older() }
     }
 }

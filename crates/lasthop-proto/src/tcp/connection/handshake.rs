@@ -72,7 +72,7 @@ impl Connection {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
         }
-        if self.config.recovery.uses_sack() && options.sack_permitted {
+        if self.config.sender.recovery().uses_sack() && options.sack_permitted {
             self.sack = Switch::On;
         } else {
             self.sender.do_without_sack();
@@ -88,7 +88,7 @@ impl Connection {
             self.timestamps = Switch::On;
             self.ts_recent = timestamps.val;
         }
-        let marks = self.config.receiver.smart_acks.is_on() || self.reports_damage();
+        let marks = self.config.receiver.smart_acks.is_on() || self.config.reports_damage();
         self.extras = match self.timestamps {
             _ if marks || self.ack_congestion.is_on() => Extras::Any,
             Switch::On => Extras::Timestamps,
@@ -122,8 +122,8 @@ impl Connection {
     /// Returns the length of the options that segments carry besides SACK blocks, with timestamps or without. The
     /// acknowledgment ratio is on a few of them.
     pub(super) fn options_len(&self, timestamps: Switch) -> u32 {
-        let marks =
-            if self.config.receiver.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
+        let marks = if self.config.receiver.smart_acks.is_on() { 8 } else { 0 }
+            + if self.config.reports_damage() { 4 } else { 0 };
         let ratio = if self.ack_congestion.is_on() { ACK_RATIO } else { 0 };
         marks + ratio + if timestamps.is_on() { TIMESTAMPS } else { 0 }
     }

@@ -7,7 +7,7 @@ use crate::packet::{
     Segment, Timestamps,
 };
 use crate::seq::Seq;
-use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
+use crate::tcp::config::{EcnMode, HeaderAccounting, Switch};
 use crate::tcp::stream::{Transmission, Turn};
 use crate::time::Instant;
 
@@ -187,12 +187,7 @@ impl Connection {
         if self.config.receiver.smart_acks.is_on() {
             options.smart = self.receiver.take_smart();
         }
-        options.eln = self.reports_damage() && self.receiver.next_was_damaged().is_on();
-    }
-
-    /// Returns whether acknowledgments report that the next segment arrived corrupted (ELN).
-    pub(super) fn reports_damage(&self) -> bool {
-        matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.common.sack_eln.is_on()
+        options.eln = self.config.reports_damage() && self.receiver.next_was_damaged().is_on();
     }
 
     /// Returns the announced limit for a peer that includes options in it (RFC 6691). A peer with the same options then
@@ -216,7 +211,7 @@ impl Connection {
         options.mss = Some(self.announced_mss());
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
         options.window_scale = self.config.receiver.offered_scale().filter(|_| scales);
-        options.sack_permitted = self.config.recovery.uses_sack() && offers(self.sack);
+        options.sack_permitted = self.config.sender.recovery().uses_sack() && offers(self.sack);
         if self.config.controls_acks() && offers(self.ack_congestion) {
             options.ack_congestion = Some(AckCongestionOption::Permitted);
         }

@@ -13,6 +13,7 @@ use self::rack::{Arrival, Peer, Rack};
 use self::transmit::Run;
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
+use crate::tcp::config::ModernConfig;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
 use crate::tcp::stream::{Expiry, Stream, Transmission};
@@ -21,6 +22,7 @@ use crate::time::Instant;
 /// A sender with RACK. Its state is created with the first data, so that an end that never sends stays small.
 #[derive(Clone, Debug)]
 pub struct Modern {
+    config: ModernConfig,
     rack: Option<Box<Rack>>,
     peer: Peer,
     /// New segments that leave together.
@@ -32,20 +34,20 @@ pub struct Modern {
 /// Creates the state: once per connection, and out of the hot path.
 #[cold]
 #[inline(never)]
-fn fresh(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Box<Rack> {
-    Box::new(Rack::new(s, now, peer, seed))
+fn fresh(config: &ModernConfig, s: &Stream, now: Instant, peer: Peer, seed: u64) -> Box<Rack> {
+    Box::new(Rack::new(config, s, now, peer, seed))
 }
 
 impl Modern {
     /// Returns the state before the SYN. Random draws of the congestion control derive from `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self { rack: None, peer: Peer::Selective, run: Run::NONE, seed }
+    pub fn new(config: &ModernConfig, seed: u64) -> Self {
+        Self { config: *config, rack: None, peer: Peer::Selective, run: Run::NONE, seed }
     }
 
     /// Returns RACK's state, which it creates if necessary, before data is sent.
     #[inline(always)]
     fn begin(&mut self, s: &Stream, now: Instant) -> (&mut Rack, &mut Run) {
-        let rack = self.rack.get_or_insert_with(|| fresh(s, now, self.peer, self.seed));
+        let rack = self.rack.get_or_insert_with(|| fresh(&self.config, s, now, self.peer, self.seed));
         (&mut **rack, &mut self.run)
     }
 
@@ -56,8 +58,8 @@ impl Modern {
         if s.syn_retries() > 0 {
             return (mss, 2 * mss);
         }
-        let initial = config.common.initial_window.saturating_mul(mss).min((2 * mss).max(14600));
-        (initial, config.common.initial_ssthresh.unwrap_or(config.common.send_buffer))
+        let initial = config.initial_window.saturating_mul(mss).min((2 * mss).max(14600));
+        (initial, config.initial_ssthresh.unwrap_or(config.send_buffer))
     }
 
     /// Handles an expiry of the retransmission timer.

@@ -2,7 +2,7 @@
 
 use super::rack::Rack;
 use crate::seq::Seq;
-use crate::tcp::config::{Push, Switch, TcpConfig, WindowEdge};
+use crate::tcp::config::{ModernConfig, Push, Switch, WindowEdge};
 use crate::tcp::stream::{NewData, Stream, Transmission};
 use crate::time::Instant;
 
@@ -42,10 +42,10 @@ impl Run {
             return None;
         }
         let mut transmission = s.take_new(&new);
-        if counts_bursts(s.config()) && !new.again {
+        if counts_bursts(rack.config()) && !new.again {
             self.on_sent(now, transmission.seq, transmission.seq + transmission.len);
         }
-        if s.config().push == Push::Bursts {
+        if rack.config().push == Push::Bursts {
             transmission.push = self.push(rack, s, &new);
         }
         Some(transmission)
@@ -68,7 +68,7 @@ impl Run {
         let size = rack.burst(s).min(rack.window().0 / 2).max(1);
         let place = (self.segments - 1) % size;
         let next = left.min(new.room - new.len).min(s.mss());
-        let whole = next == s.mss() || next == left || s.config().window_edge == WindowEdge::Cut;
+        let whole = next == s.mss() || next == left || rack.config().window_edge == WindowEdge::Cut;
         let goes_on = next > 0 && whole && (next == s.mss() || !s.holds_small()) && rack.has_room_behind_next();
         if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
     }
@@ -76,7 +76,7 @@ impl Run {
     /// Returns whether the part of the next segment within the peer's window leaves with the previous segment, as one
     /// burst.
     fn is_cut_at_the_edge(&self, rack: &Rack, s: &Stream, now: Instant) -> bool {
-        s.config().window_edge == WindowEdge::Cut
+        rack.config().window_edge == WindowEdge::Cut
             && self.goes_on(now, s.snd_nxt())
             && !s.holds_small()
             && !self.segments.is_multiple_of(rack.burst(s))
@@ -84,6 +84,6 @@ impl Run {
 }
 
 /// Returns whether bursts are counted, for rules that depend on their ends.
-fn counts_bursts(config: &TcpConfig) -> bool {
+fn counts_bursts(config: &ModernConfig) -> bool {
     config.window_edge == WindowEdge::Cut || config.push == Push::Bursts
 }

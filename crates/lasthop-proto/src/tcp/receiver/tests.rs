@@ -382,11 +382,11 @@ proptest! {
     ) {
         let on = |given| if given { Switch::On } else { Switch::Off };
         let config = config().with(|c| {
-c.receiver.sack_compression = if compression { SackCompression::Linux } else { SackCompression::Off };
-c.receiver.dsack = on(dsack);
-c.receiver.receive_autotune = if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
-c.receiver.receive_buffer = buffer;
-});
+            c.receiver.sack_compression = if compression { SackCompression::Linux } else { SackCompression::Off };
+            c.receiver.dsack = on(dsack);
+            c.receiver.receive_autotune = if autotune { ReceiveAutotune::Linux } else { ReceiveAutotune::Off };
+            c.receiver.receive_buffer = buffer;
+        });
         let mut bench = Bench::new(config);
         let mut held = vec![false; 50_000];
         let (mut now, mut acks) = (0, 0);

@@ -1,7 +1,7 @@
 //! Choice between the two senders.
 
-use crate::tcp::classic::{Classic, Recovery};
-use crate::tcp::config::TcpConfig;
+use crate::tcp::classic::Classic;
+use crate::tcp::config::{SenderConfig, TcpConfig};
 use crate::tcp::modern::Modern;
 
 /// One of the two senders.
@@ -16,9 +16,9 @@ pub(super) enum Kind {
 impl Kind {
     /// Returns the sender that `config` selects. Random draws of its congestion control derive from `seed`.
     pub fn new(config: &TcpConfig, seed: u64) -> Self {
-        match Recovery::new(config) {
-            Some(recovery) => Self::Classic(Classic::new(config, recovery)),
-            None => Self::Modern(Modern::new(seed)),
+        match &config.sender {
+            SenderConfig::Classic(classic) => Self::Classic(Classic::new(classic, &config.common)),
+            SenderConfig::Modern(modern) => Self::Modern(Modern::new(modern, seed)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! 4.4BSD `tcp_input`: byte counts, with the window limited to 65535 for any window of the peer.
 
 use super::Outstanding;
-use crate::tcp::config::{Growth, TcpConfig};
+use crate::tcp::config::{CommonConfig, Growth};
 
 #[derive(Clone, Debug)]
 pub struct Bsd {
@@ -15,11 +15,11 @@ pub struct Bsd {
 }
 
 impl Bsd {
-    pub fn new(config: &TcpConfig) -> Self {
-        let extra = if config.growth == Growth::BsdLite { config.common.mss / 8 } else { 0 };
-        let initial = config.common.initial_window.saturating_mul(config.common.mss);
-        let ssthresh = config.common.initial_ssthresh.unwrap_or(config.common.send_buffer);
-        Self { mss: config.common.mss, cwnd: initial, ssthresh, initial, max: config.common.max_cwnd, extra }
+    pub fn new(growth: Growth, config: &CommonConfig, mss: u32) -> Self {
+        let extra = if growth == Growth::BsdLite { mss / 8 } else { 0 };
+        let initial = config.initial_window.saturating_mul(mss);
+        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer);
+        Self { mss, cwnd: initial, ssthresh, initial, max: config.max_cwnd, extra }
     }
 
     #[inline]

@@ -8,7 +8,7 @@ mod rfc5681;
 use self::bsd::Bsd;
 use self::ns2::Ns2;
 use self::rfc5681::Rfc5681;
-use crate::tcp::config::{Growth, TcpConfig};
+use crate::tcp::config::{CommonConfig, Growth};
 
 /// State of the sender when it attributes a loss to congestion, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +41,12 @@ macro_rules! each {
 }
 
 impl Congestion {
-    /// Returns the window at the start of a connection.
-    pub fn new(config: &TcpConfig) -> Self {
-        match config.growth {
-            Growth::BsdLite | Growth::BsdLite2 => Self::Bsd(Bsd::new(config)),
-            Growth::Rfc5681 | Growth::Rfc3465 => Self::Rfc5681(Rfc5681::new(config)),
-            Growth::Ns2 => Self::Ns2(Ns2::new(config)),
+    /// Returns the window at the start of a connection with segments of `mss` bytes.
+    pub fn new(growth: Growth, config: &CommonConfig, mss: u32) -> Self {
+        match growth {
+            Growth::BsdLite | Growth::BsdLite2 => Self::Bsd(Bsd::new(growth, config, mss)),
+            Growth::Rfc5681 | Growth::Rfc3465 => Self::Rfc5681(Rfc5681::new(growth, config, mss)),
+            Growth::Ns2 => Self::Ns2(Ns2::new(config, mss)),
         }
     }
 

@@ -2,7 +2,7 @@
 //! limited by the peer's window, and inflation by duplicates (`dupwnd_`) is counted separately.
 
 use super::Outstanding;
-use crate::tcp::config::TcpConfig;
+use crate::tcp::config::CommonConfig;
 
 #[derive(Clone, Debug)]
 pub struct Ns2 {
@@ -17,10 +17,10 @@ pub struct Ns2 {
 }
 
 impl Ns2 {
-    pub fn new(config: &TcpConfig) -> Self {
-        let ssthresh = config.common.initial_ssthresh.unwrap_or(config.common.send_buffer) / config.common.mss;
-        let max = f64::from(config.common.max_cwnd) / f64::from(config.common.mss);
-        Self { mss: config.common.mss, cwnd: 1.0, inflation: 0, ssthresh, initial: config.common.initial_window, max }
+    pub fn new(config: &CommonConfig, mss: u32) -> Self {
+        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer) / mss;
+        let max = f64::from(config.max_cwnd) / f64::from(mss);
+        Self { mss, cwnd: 1.0, inflation: 0, ssthresh, initial: config.initial_window, max }
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //! up to two segments per acknowledgment in slow start.
 
 use super::Outstanding;
-use crate::tcp::config::{Growth, TcpConfig};
+use crate::tcp::config::{CommonConfig, Growth};
 
 #[derive(Clone, Debug)]
 pub struct Rfc5681 {
@@ -20,14 +20,13 @@ pub struct Rfc5681 {
 }
 
 impl Rfc5681 {
-    pub fn new(config: &TcpConfig) -> Self {
+    pub fn new(growth: Growth, config: &CommonConfig, mss: u32) -> Self {
         // RFC 6928 §2: at most 10 segments, at most max(2 segments, 14600 bytes).
-        let initial =
-            config.common.initial_window.saturating_mul(config.common.mss).min((2 * config.common.mss).max(14600));
-        let ssthresh = config.common.initial_ssthresh.unwrap_or(config.common.send_buffer);
-        let segments = if config.growth == Growth::Rfc3465 { 2 } else { 1 };
-        let limit = config.common.mss.saturating_mul(segments);
-        let (smss, max) = (config.common.mss, config.common.max_cwnd);
+        let initial = config.initial_window.saturating_mul(mss).min((2 * mss).max(14600));
+        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer);
+        let segments = if growth == Growth::Rfc3465 { 2 } else { 1 };
+        let limit = mss.saturating_mul(segments);
+        let (smss, max) = (mss, config.max_cwnd);
         Self { smss, cwnd: initial, ssthresh, initial, max, bytes_acked: 0, slow_start_limit: limit, limit }
     }
 

@@ -51,14 +51,14 @@ impl LossRecovery for Eln {
         }
         c.dupacks += 1;
         let due = match self.trigger {
-            Trigger::Threshold => c.dupacks == s.config().common.dupack_threshold,
+            Trigger::Threshold => c.dupacks == s.config().dupack_threshold,
             Trigger::First => true,
         };
         if due && self.resent.is_none_or(|resent| s.snd_una().gt(resent)) {
             self.resent = Some(s.snd_una());
             s.report(Event::RecoveryEntered { seq: s.snd_una() });
             c.resend_lowest(s, now, Cause::Eln);
-        } else if s.config().eln_inflation.is_on() && self.resent == Some(s.snd_una()) {
+        } else if c.config.eln_inflation.is_on() && self.resent == Some(s.snd_una()) {
             self.inflation += 1;
             c.cc.inflate(1);
         }

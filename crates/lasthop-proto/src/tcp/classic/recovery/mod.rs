@@ -1,5 +1,5 @@
 //! Loss recoveries of the classic sender: each decides what to resend, and when. One file per algorithm, selected at run
-//! time by [`config::Recovery`].
+//! time by [`ClassicRecovery`].
 
 mod eln;
 mod newreno;
@@ -21,7 +21,7 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::ack::Ack;
 use crate::tcp::classic::control::SendControl;
-use crate::tcp::config::{self, SackAlgorithm, TcpConfig};
+use crate::tcp::config::{ClassicConfig, ClassicRecovery, SackAlgorithm};
 use crate::tcp::stream::Stream;
 use crate::time::Instant;
 
@@ -87,21 +87,19 @@ pub enum Recovery {
 }
 
 impl Recovery {
-    /// Returns the recovery that `config` selects; `None` for RACK, which is part of the modern sender.
-    pub fn new(config: &TcpConfig) -> Option<Self> {
-        let recovery = match config.recovery {
-            config::Recovery::Reno => Self::Reno(Reno::default()),
-            config::Recovery::NewReno => Self::NewReno(NewReno::default()),
-            config::Recovery::Smart => Self::Smart(None),
-            config::Recovery::Sack => match config.sack_algorithm {
+    /// Returns the recovery that `config` selects.
+    pub fn new(config: &ClassicConfig) -> Self {
+        match config.recovery {
+            ClassicRecovery::Reno => Self::Reno(Reno::default()),
+            ClassicRecovery::NewReno => Self::NewReno(NewReno::default()),
+            ClassicRecovery::Smart => Self::Smart(None),
+            ClassicRecovery::Sack => match config.sack_algorithm {
                 SackAlgorithm::Sack1 => Self::Sack1(None),
                 SackAlgorithm::Rfc6675 => Self::Rfc6675(None),
             },
-            config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
-            config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
-            config::Recovery::Rack => return None,
-        };
-        Some(recovery)
+            ClassicRecovery::Eln => Self::Eln(Eln::on_threshold()),
+            ClassicRecovery::ElnRxmt => Self::Eln(Eln::on_first()),
+        }
     }
 
     /// Returns the recovery if it chooses what to resend now. Sack1 and RFC 6675 do so while they repair a loss.

@@ -24,27 +24,27 @@ pub struct NewReno {
 impl LossRecovery for NewReno {
     fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, _ack: &Ack) {
         c.dupacks += 1;
-        let threshold = s.config().common.dupack_threshold;
+        let threshold = s.config().dupack_threshold;
         if c.dupacks < threshold {
             if self.in_recovery {
                 c.cc.inflate(1);
             } else {
-                below_threshold(s, c);
+                below_threshold(c);
             }
             return;
         }
-        c.budget = s.config().recovery_burst;
+        c.budget = c.config.recovery_burst;
         if self.in_recovery {
             c.cc.inflate(1);
         } else if c.dupacks == threshold {
-            if SendControl::may_enter(s, self.recover) && !self.at_recover(s) {
+            if c.may_enter(s, self.recover) && !self.at_recover(s, c) {
                 self.recover = Some(s.snd_max());
                 self.in_recovery = true;
                 self.had_partial = false;
                 c.fast_retransmit(s, now, Cause::FastRetransmit);
                 c.cc.inflate(threshold);
             }
-        } else if s.config().recovery_guard == RecoveryGuard::None {
+        } else if c.config.recovery_guard == RecoveryGuard::None {
             c.cc.inflate(1);
         }
     }
@@ -64,7 +64,7 @@ impl LossRecovery for NewReno {
             if deflates {
                 c.cc.deflate(Some(s.flight()));
             }
-            if s.config().growth.is_rfc() {
+            if c.config.growth.is_rfc() {
                 return;
             }
         }
@@ -85,23 +85,23 @@ impl LossRecovery for NewReno {
 impl NewReno {
     /// Returns whether RFC 2582 §3 and its successors, which require more than `recover`, bar this recovery regardless
     /// of Reno's guard.
-    fn at_recover(&self, s: &Stream) -> bool {
-        s.config().recovery_guard == RecoveryGuard::OncePerWindow && self.recover == Some(s.snd_una())
+    fn at_recover(&self, s: &Stream, c: &SendControl) -> bool {
+        c.config.recovery_guard == RecoveryGuard::OncePerWindow && self.recover == Some(s.snd_una())
     }
 
     fn on_partial_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
-        let timer = match s.config().partial_ack_timer {
+        let timer = match c.config.partial_ack_timer {
             PartialAckTimer::SlowButSteady => Timer::Restart,
             PartialAckTimer::Impatient if !self.had_partial => Timer::Restart,
             PartialAckTimer::Impatient => Timer::Keep,
         };
         self.had_partial = true;
         let acked = c.advance(s, now, ack.ack, timer);
-        match s.config().partial_deflation {
+        match c.config.partial_deflation {
             PartialDeflation::ByAcked => c.cc.partial_ack(acked),
             PartialDeflation::ToThreshold => c.cc.deflate(None),
         }
         c.resend = Some((s.snd_una(), Cause::PartialAck));
-        c.budget = s.config().recovery_burst;
+        c.budget = c.config.recovery_burst;
     }
 }

@@ -19,36 +19,36 @@ pub struct Reno {
 }
 
 /// Limits sending on a first or second duplicate acknowledgment, for Reno and its descendants.
-pub(super) fn below_threshold(s: &Stream, c: &mut SendControl) {
+pub(super) fn below_threshold(c: &mut SendControl) {
     c.budget = 0;
-    c.limited = s.config().limited_transmit;
+    c.limited = c.config.limited_transmit;
 }
 
 impl LossRecovery for Reno {
     fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, _ack: &Ack) {
         c.dupacks += 1;
-        let threshold = s.config().common.dupack_threshold;
+        let threshold = s.config().dupack_threshold;
         if c.dupacks < threshold {
-            below_threshold(s, c);
+            below_threshold(c);
         } else if c.dupacks == threshold {
-            if SendControl::may_enter(s, self.recover) {
+            if c.may_enter(s, self.recover) {
                 self.recover = Some(s.snd_max());
                 self.in_recovery = true;
                 c.fast_retransmit(s, now, Cause::FastRetransmit);
                 c.cc.inflate(threshold);
-                if s.config().growth.is_bsd() {
+                if c.config.growth.is_bsd() {
                     // 4.4BSD resends one segment and drops the acknowledgment; new data waits for the next.
                     c.budget = 0;
                 }
             }
-        } else if self.in_recovery || s.config().recovery_guard == RecoveryGuard::None {
+        } else if self.in_recovery || c.config.recovery_guard == RecoveryGuard::None {
             c.cc.inflate(1);
         }
     }
 
     fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         let acked = c.advance(s, now, ack.ack, Timer::Restart);
-        let deflate = match s.config().deflation {
+        let deflate = match c.config.deflation {
             Deflation::Always => self.in_recovery,
             Deflation::AboveThreshold => c.deflates(s),
         };
@@ -61,7 +61,7 @@ impl LossRecovery for Reno {
         }
         c.dupacks = 0;
         // RFC 5681 §3.2 step 6 sets cwnd to ssthresh and no more; older code also grows the window.
-        if !(deflate && s.config().growth.is_rfc()) {
+        if !(deflate && c.config.growth.is_rfc()) {
             c.grow(acked);
         }
     }

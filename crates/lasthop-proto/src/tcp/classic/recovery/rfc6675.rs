@@ -35,7 +35,7 @@ impl Rfc6675 {
     }
 
     fn is_lost(&self, s: &Stream, seq: Seq) -> bool {
-        self.board.is_lost(seq, s.config().common.dupack_threshold, s.mss())
+        self.board.is_lost(seq, s.config().dupack_threshold, s.mss())
     }
 
     /// Evaluates `SetPipe` (§4), over holes instead of octets.
@@ -74,10 +74,10 @@ impl Rfc6675 {
     fn count_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         c.dupacks += 1;
         let barred = self.timeout_point.is_some_and(|point| s.snd_una().lt(point));
-        if !barred && (c.dupacks >= s.config().common.dupack_threshold || self.is_lost(s, s.snd_una())) {
+        if !barred && (c.dupacks >= s.config().dupack_threshold || self.is_lost(s, s.snd_una())) {
             self.enter(s, c, now, ack);
         } else {
-            c.limited = s.config().limited_transmit;
+            c.limited = c.config.limited_transmit;
         }
     }
 

@@ -38,12 +38,12 @@ impl Sack1 {
     }
 
     fn enter(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
-        if !SendControl::may_enter(s, self.recover) {
+        if !c.may_enter(s, self.recover) {
             return;
         }
         self.in_recovery = true;
         self.recover = Some(s.snd_max());
-        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().common.dupack_threshold);
+        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().dupack_threshold);
         self.spared = c.begin_selective_recovery(s, now, ack);
         let end =
             self.board.next_hole(s.snd_una()).map_or(s.snd_una() + s.mss(), |(_, end)| end.min(s.snd_una() + s.mss()));
@@ -62,7 +62,7 @@ impl Sack1 {
                 c.leave_inflated(s);
             }
             c.dupacks = 0;
-            if s.config().growth.is_bsd() {
+            if c.config.growth.is_bsd() {
                 c.grow(acked);
             }
             s.report(Event::RecoveryLeft { ack: ack.ack });
@@ -120,9 +120,9 @@ impl LossRecovery for Sack1 {
             return;
         }
         c.dupacks += 1;
-        if c.dupacks < s.config().common.dupack_threshold {
-            below_threshold(s, c);
-        } else if c.dupacks == s.config().common.dupack_threshold {
+        if c.dupacks < s.config().dupack_threshold {
+            below_threshold(c);
+        } else if c.dupacks == s.config().dupack_threshold {
             self.enter(s, c, now, ack);
         }
     }
@@ -140,7 +140,7 @@ impl LossRecovery for Sack1 {
 
     fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl) {
         self.in_recovery = false;
-        self.recover = match s.config().recovery_guard {
+        self.recover = match c.config.recovery_guard {
             RecoveryGuard::Careful | RecoveryGuard::Ns2 | RecoveryGuard::OncePerWindow => Some(s.snd_max()),
             RecoveryGuard::None => None,
         };

@@ -1,12 +1,12 @@
 //! SMART (\[a\] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender
 //! keeps a mask of the segments that arrived and resends every hole below the highest segment named, without further
-//! evidence. A lost retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] sets the
+//! evidence. A lost retransmission is not detected: it waits for the timer, unless [`ClassicConfig::smart_rtt`] sets the
 //! time after which a hole that still exists is resent.
 //!
 //! A peer that names no segment does not support SMART. The sender then acts as NewReno, instead of waiting for the
 //! timer on every loss.
 //!
-//! [`TcpConfig::smart_rtt`]: crate::tcp::config::TcpConfig::smart_rtt
+//! [`ClassicConfig::smart_rtt`]: crate::tcp::config::ClassicConfig::smart_rtt
 
 use alloc::collections::VecDeque;
 
@@ -98,8 +98,8 @@ impl Smart {
         let lowest_was = self.segments.front().map(|lowest| lowest.state);
         let mut lost = false;
         for below in self.segments.iter_mut().take(index) {
-            let overdue = below.state == SegmentState::Resent
-                && s.config().smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
+            let overdue =
+                below.state == SegmentState::Resent && c.config.smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
             if below.state == SegmentState::Sent || overdue {
                 below.state = SegmentState::Lost;
                 lost = true;

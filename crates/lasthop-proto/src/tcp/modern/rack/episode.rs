@@ -142,7 +142,7 @@ impl Rack {
         self.high = s.snd_nxt();
         self.probe = None;
         let (window, out, sacked) = (self.control.window(), self.flight.len(), self.flight.sacked());
-        self.prr = Prr::begin(s.config().window_reduction, &Entry { window, out, sacked, delivered });
+        self.prr = Prr::begin(self.config.window_reduction, &Entry { window, out, sacked, delivered });
         self.control.on_episode(now, Episode::Reduce(why));
     }
 
@@ -193,8 +193,8 @@ impl Rack {
         self.flight.resent() > 0 || self.flight.front().is_some_and(|oldest| oldest.is_repeated())
     }
 
-    fn may_undo(&self, s: &Stream, news: &News) -> bool {
-        s.config().undo.is_on()
+    fn may_undo(&self, news: &News) -> bool {
+        self.config.undo.is_on()
             && self.undo.is_open()
             && (self.undo.all_were_needless() || self.undo.original_arrived(news.echoed))
     }
@@ -215,7 +215,7 @@ impl Rack {
     /// Tries to undo when all data outstanding at the start of recovery is acknowledged. Returns whether the state
     /// ends.
     fn try_undo_recovery(&mut self, s: &mut Stream, now: Instant, news: &News) -> Next {
-        if self.may_undo(s, news) {
+        if self.may_undo(news) {
             self.undo_reduction(s, now, self.reason(), Losses::Keep);
         } else {
             self.reordering.on_recovered();
@@ -243,7 +243,7 @@ impl Rack {
 
     /// Tries to undo when a hole was filled by a segment sent before the first retransmission: it was late, not lost.
     fn try_undo_partial(&mut self, s: &mut Stream, now: Instant, news: &News) -> Next {
-        let late = s.config().undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
+        let late = self.config.undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
         if !late {
             return Next::Go;
         }
@@ -266,7 +266,7 @@ impl Rack {
 
     /// Undoes the reduction if the peer received every retransmission twice; returns whether it did.
     fn try_undo_by_duplicates(&mut self, s: &mut Stream, now: Instant) -> bool {
-        if !s.config().undo.is_on() || !self.undo.all_were_needless() {
+        if !self.config.undo.is_on() || !self.undo.all_were_needless() {
             return false;
         }
         self.reordering.on_undone();
@@ -279,7 +279,7 @@ impl Rack {
 
     /// Handles an acknowledgment after a timeout (Linux `tcp_process_loss`; F-RTO, RFC 5682 §3.1 with SACK).
     fn process_loss(&mut self, s: &mut Stream, now: Instant, news: &mut News) {
-        if news.una_advanced && self.may_undo(s, news) {
+        if news.una_advanced && self.may_undo(news) {
             let why = self.reason();
             self.undo_timeout(s, now, why);
             return;

@@ -23,6 +23,7 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::config::ModernConfig;
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::min_rtt::MinRtt;
@@ -92,6 +93,7 @@ pub enum Peer {
 /// State of RACK-TLP and of the components that it controls.
 #[derive(Clone, Debug)]
 pub struct Rack {
+    config: ModernConfig,
     flight: Flight,
     control: Control,
     rate: RateSampler,
@@ -128,17 +130,12 @@ pub struct Rack {
 
 impl Rack {
     /// Returns the state of a sender whose handshake is complete.
-    pub fn new(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
-        let config = s.config();
+    pub fn new(config: &ModernConfig, s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
+        let common = s.config();
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
-        let window = if s.syn_retries() > 1 { 1 } else { config.common.initial_window };
-        let start = Start {
-            window,
-            bound: config.common.max_cwnd / s.mss().max(1),
-            mss: s.mss(),
-            jiffy: s.rtt().jiffy(),
-            seed,
-        };
+        let window = if s.syn_retries() > 1 { 1 } else { common.initial_window };
+        let start =
+            Start { window, bound: common.max_cwnd / s.mss().max(1), mss: s.mss(), jiffy: s.rtt().jiffy(), seed };
         let mut control = Control::new(config.congestion, &start);
         let handshake = s.rtt().srtt().filter(|_| s.syn_retries() == 0);
         control.on_episode(now, Episode::Established { rtt: handshake });
@@ -147,6 +144,7 @@ impl Rack {
             min_rtt.update(now, rtt);
         }
         Self {
+            config: *config,
             flight: Flight::default(),
             control,
             rate: RateSampler::default(),
@@ -156,7 +154,7 @@ impl Rack {
             state: CaState::Open,
             high: s.snd_nxt(),
             newest: Newest::default(),
-            reordering: Reordering::new(config.common.dupack_threshold),
+            reordering: Reordering::new(common.dupack_threshold),
             prr: Prr::default(),
             undo: Undo::default(),
             frto: false,
@@ -173,6 +171,12 @@ impl Rack {
             repeated: 0,
             duplicated: 0,
         }
+    }
+
+    /// Returns the settings of the sender.
+    #[inline]
+    pub fn config(&self) -> &ModernConfig {
+        &self.config
     }
 
     /// Returns the outstanding segments.
@@ -250,7 +254,7 @@ impl Rack {
     /// Handles new data after an idle period with nothing outstanding (RFC 5681 §4.1, RFC 2861).
     pub fn restart_after_idle(&mut self, s: &Stream, now: Instant) {
         let idle = now.since(self.last_sent);
-        let applies = s.config().common.idle_restart.is_on() && !self.control.governs_recovery();
+        let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
         if self.flight.is_empty() && applies && idle > s.rtt().rto() {
             self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt().rto() });
             self.usage.restart(now);
@@ -287,7 +291,7 @@ impl Rack {
                 span: (s.snd_una(), s.snd_nxt()),
             };
             let unused = self.usage.on_burst(now, &burst, s.rtt().rto());
-            let applies = s.config().common.idle_restart.is_on() && !self.control.governs_recovery();
+            let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
             if let Some(used) = unused.filter(|_| applies && self.state == CaState::Open && !unsent(s)) {
                 self.control.on_episode(now, Episode::Unused { used });
             }
@@ -368,7 +372,7 @@ impl Rack {
     /// Returns the number of segments that leave as one burst.
     pub fn burst(&self, s: &Stream) -> u32 {
         if let Some(pacing) = self.control.pacing() {
-            return pacing.quantum.min(s.config().send_quantum);
+            return pacing.quantum.min(self.config.send_quantum);
         }
         quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss())
     }
@@ -391,7 +395,7 @@ impl Rack {
         if let Some(pacing) = self.control.pacing() {
             // New data uses half of the window at once (`tcp_cwnd_test`).
             let most = if left_at.is_some() { u32::MAX } else { self.control.window() / 2 };
-            let quantum = pacing.quantum.min(s.config().send_quantum).min(most);
+            let quantum = pacing.quantum.min(self.config.send_quantum).min(most);
             self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });
         }
         if self.in_reduction() {

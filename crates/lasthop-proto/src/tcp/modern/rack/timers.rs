@@ -25,7 +25,7 @@ const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 impl Rack {
     fn slack(s: &Stream) -> Duration {
-        if matches!(s.config().common.clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
+        if matches!(s.config().clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
     }
 
     pub(super) fn set_timer(&mut self, s: &mut Stream, now: Instant, what: Pending, span: Duration) {
@@ -61,17 +61,16 @@ impl Rack {
     fn schedule_probe(&mut self, s: &mut Stream, now: Instant, full: Duration) -> bool {
         let steady = matches!(self.state, CaState::Open | CaState::Cwr);
         // Without SACK the response to a probe shows nothing.
-        if !s.config().tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
+        if !self.config.tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
             return false;
         }
         let mut span = match s.rtt().srtt() {
             Some(srtt) if self.flight.len() == 1 => {
-                let patience =
-                    if s.config().common.rtt_rule == RttRule::Linux { s.config().common.rto_min } else { DELAYED_ACK };
+                let patience = if s.config().rtt_rule == RttRule::Linux { s.config().rto_min } else { DELAYED_ACK };
                 srtt * 2 + patience
             }
             Some(srtt) => srtt * 2 + Self::slack(s),
-            None => s.config().common.rto_initial,
+            None => s.config().rto_initial,
         };
         if full > Duration::ZERO {
             span = span.min(full);
@@ -194,7 +193,7 @@ impl Rack {
         self.state = CaState::Loss;
         self.high = s.snd_nxt();
         self.probe = None;
-        self.frto = s.config().frto.is_on() && (fresh || recurring);
+        self.frto = self.config.frto.is_on() && (fresh || recurring);
         self.rate.restart_round();
         self.forced = Some(Forced::Oldest);
         self.permit = Permit::Nothing;
