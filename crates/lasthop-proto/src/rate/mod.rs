@@ -14,6 +14,8 @@ mod slots;
 mod tests;
 mod trace;
 
+use alloc::boxed::Box;
+
 use self::generated::Generator;
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -121,7 +123,7 @@ pub struct Segment {
 #[derive(Clone, Debug)]
 enum Model {
     Series(series::Process),
-    Generated(generated::Process),
+    Generated(Box<generated::Process>),
     Opportunities(opportunities::Process),
 }
 
@@ -139,7 +141,7 @@ impl RateProcess {
     /// Returns the process that `spec` describes, from the start of the run; `None` for a constant rate. All its
     /// randomness comes from `stream`.
     pub fn new(spec: &RateSpec, stream: impl FnOnce() -> Stream) -> Option<Self> {
-        let generated = |generator| Model::Generated(generated::Process::new(generator));
+        let generated = |generator| Model::Generated(Box::new(generated::Process::new(generator)));
         let model = match spec {
             RateSpec::Constant => return None,
             RateSpec::Series(series) => Model::Series(series::Process::new(series, stream)),
@@ -148,6 +150,12 @@ impl RateProcess {
             RateSpec::Opportunities(trace) => Model::Opportunities(opportunities::Process::new(trace, stream)),
         };
         Some(Self { model })
+    }
+
+    /// Returns the time that `bytes` take at the mean rate, if frames take no time but wait for opportunities.
+    pub fn capacity_used(&self, bytes: u32) -> Option<Duration> {
+        let Model::Opportunities(opportunities) = &self.model else { return None };
+        Some(Duration::from_secs_f64(f64::from(bytes) * 8.0 / opportunities.mean()))
     }
 
     /// Returns the time from which a frame can be sent that arrives at `now` at a direction without others.

@@ -105,6 +105,11 @@ impl Process {
             .map_or(Instant::FAR_FUTURE, |place| Instant::from_nanos(place.saturating_sub(self.offset)))
     }
 
+    /// Returns the mean rate, in bits per second.
+    pub(super) fn mean(&self) -> f64 {
+        self.trace.mean()
+    }
+
     /// Returns the time of the first opportunity for a frame that arrives at `now`.
     pub(super) fn opens(&self, now: Instant) -> Instant {
         self.instant(self.trace.after(now.as_nanos().saturating_add(self.offset)))

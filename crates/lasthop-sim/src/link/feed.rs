@@ -75,7 +75,6 @@ impl Feed {
             pace: Pace {
                 time: TransmissionTime::new(spec.rate),
                 varying: RateProcess::new(&impairments.rate, || seeds.rate()).map(Box::new),
-                mean: impairments.rate.mean().filter(|_| impairments.rate.is_discrete()),
             },
             aggregator: impairments.aggregation.map(aggregator),
             dropped: Vec::new(),
@@ -100,9 +99,8 @@ impl Feed {
     /// Records a transmission.
     #[inline]
     fn transmit(&mut self, start: Instant, end: Instant, bytes: u32) {
-        if let Some(mean) = self.pace.mean {
-            self.busy = self.busy + Duration::from_secs_f64(f64::from(bytes) * 8.0 / mean);
-            self.last = (end, end);
+        if let Some(used) = self.pace.varying.as_ref().and_then(|rate| rate.capacity_used(bytes)) {
+            (self.busy, self.last) = (self.busy + used, (end, end));
             return;
         }
         self.busy = self.busy + end.since(start);
@@ -203,9 +201,6 @@ impl Feed {
 struct Pace {
     time: TransmissionTime,
     varying: Option<Box<RateProcess>>,
-    /// Mean rate in bits per second, if frames take no time but wait for opportunities: a frame then uses the link for
-    /// its time at this rate.
-    mean: Option<f64>,
 }
 
 impl Pace {

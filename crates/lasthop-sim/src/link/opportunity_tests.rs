@@ -20,6 +20,9 @@ type Offer = (u64, u32);
 /// Number of a packet and its departure in milliseconds.
 type Departure = (usize, u64);
 
+/// Trace, offered packets, limit of the queue, and the departures.
+type Case<'a> = (&'a [u32], &'a [Offer], QueueLimit, &'a [Departure]);
+
 fn direction(trace: &[u32], limit: QueueLimit, wrap: Wrap) -> ManagedDirection {
     let trace = Opportunities::new(Arc::new(trace.to_vec()), wrap, Offset::At(Duration::ZERO)).unwrap();
     let spec = DirectionSpec {
@@ -125,7 +128,7 @@ fn original(trace: &[u32], packets: usize, offers: &[Offer]) -> Vec<Departure> {
 #[test]
 fn packets_leave_at_the_times_of_mahimahi() {
     const ALL: QueueLimit = QueueLimit::Packets(1000);
-    let cases: [(&[u32], &[Offer], QueueLimit, &[Departure]); 8] = [
+    let cases: [Case<'_>; 8] = [
         (&[2, 4, 10], &[(0, 1504); 3], ALL, &[(0, 2), (1, 4), (2, 10)]),
         (&[2, 4, 10], &[(2, 1504), (4, 1504), (10, 1504)], ALL, &[(0, 4), (1, 10), (2, 12)]),
         (&[5], &[(0, 504); 4], ALL, &[(0, 5), (1, 5), (2, 10), (3, 10)]),
@@ -189,6 +192,7 @@ proptest! {
 /// the original) and `NAME.packets` (limit of the queue).
 #[test]
 #[ignore = "needs LASTHOP_MAHIMAHI: departures of the original"]
+#[allow(clippy::disallowed_methods, reason = "the variable names the recordings")]
 fn recorded_departures_of_the_original_are_met() {
     let Some(folder) = std::env::var_os("LASTHOP_MAHIMAHI") else { return };
     let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
