@@ -1,5 +1,6 @@
 //! One connection at the base station: what is cached, which packets the wireless hop lost, and when to resend them.
 
+mod budget;
 mod copies;
 mod data;
 mod hop;
@@ -12,6 +13,7 @@ mod reordering;
 mod signals;
 mod silence;
 mod sizes;
+mod states;
 mod timers;
 mod timestamps;
 
@@ -19,7 +21,7 @@ use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::flow_table::Owner;
-use super::snoop_config::{Begin, LocalDetection, SnoopConfig, TcpAwareness};
+use super::snoop_config::{LocalDetection, SnoopConfig, TcpAwareness};
 use super::tracking::Tracking;
 use crate::event::Event;
 use crate::node::{Port, Trigger, Why};
@@ -27,6 +29,7 @@ use crate::packet::{Body, Cause, Flags, FlowId, Packet, Payload, Priority, SackB
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
+use budget::Budget;
 use copies::Copies;
 pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
@@ -39,6 +42,7 @@ use order::Order;
 use reordering::Reordering;
 use signals::Signals;
 pub(super) use sizes::Sizes;
+use states::Responsibility;
 use timestamps::copy_of;
 
 /// Number of consecutive old acknowledgments after which the state is rebuilt from them: the state is then taken to be
@@ -69,10 +73,6 @@ const MOST_PROBES: u32 = 8;
 /// Time since the last arrival during which the base station may suppress acknowledgments and answer for the mobile
 /// host.
 const CERTAIN: Duration = Duration::from_secs(1);
-
-/// Time after a silence during which losses are repaired on a connection whose losses are otherwise left to the sender
-/// ([`Begin::AfterSilence`]).
-const AWAKE: Duration = Duration::from_secs(10);
 
 /// Maximum number of doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
@@ -114,19 +114,26 @@ pub(super) enum AckVerdict {
     GoBack,
 }
 
-/// State of one connection's data towards the mobile host.
-#[derive(Clone, Debug)]
-pub(super) struct Repair<P> {
-    /// Side that the data comes from.
-    pub side: Side,
+/// Entry of a connection in the element's lists. It survives a restart of the connection.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Entry {
     pub owner: Option<Owner>,
-    pub cache: Cache<P>,
     /// Time of this connection's entry in the timer queue.
     pub queued: Option<Instant>,
     /// True if it is listed among the connections with deferred work.
     pub is_listed: bool,
     /// Period in which it was last counted among the connections that share the hop.
     pub counted_in: Option<u64>,
+}
+
+/// State of one connection's data towards the mobile host.
+#[derive(Clone, Debug)]
+pub(super) struct Repair<P> {
+    /// Side that the data comes from.
+    pub side: Side,
+    /// Its entry in the element's lists.
+    pub entry: Entry,
+    pub cache: Cache<P>,
     /// Ranges that either end could have sent and would accept.
     pub tracking: Tracking,
     /// Last acknowledgment.
@@ -156,8 +163,7 @@ pub(super) struct Repair<P> {
     timed_out: Instant,
     /// Number of doublings of the timeout, until the next round-trip sample.
     doublings: u32,
-    /// Time until which losses are repaired here.
-    awake: Instant,
+    responsibility: Responsibility,
     /// End of the data sent when the timer last expired. Below it, each packet's timer runs from its own transmission.
     recover: Seq,
     /// Number of packets known to have arrived above the hole at `last_ack`: one per duplicate acknowledgment.
@@ -193,12 +199,7 @@ pub(super) struct Repair<P> {
     sizes: Sizes,
     /// Range of a forwarded packet that exceeds the known path MTU of the hop.
     large: Option<(Seq, Seq)>,
-    /// Number of timer-driven repairs since the mobile host was last heard.
-    bets: u32,
-    /// Time at which the mobile host was last heard.
-    spoke: Instant,
-    /// Length and end of the pause in which the connection's budget for timer-driven repairs is exhausted.
-    rest: (Duration, Instant),
+    budget: Budget,
     /// Flow control on the hop, if enabled.
     hop: Option<Hop>,
 }
@@ -211,11 +212,8 @@ impl<P: Payload> Repair<P> {
         rtt.opened(tracking.crossing(side));
         Self {
             side,
-            owner: None,
+            entry: Entry::default(),
             cache: Cache::new(),
-            queued: None,
-            is_listed: false,
-            counted_in: None,
             tracking,
             last_ack,
             high: start,
@@ -231,10 +229,7 @@ impl<P: Payload> Repair<P> {
             fresh: now,
             timed_out: Instant::ZERO,
             doublings: 0,
-            awake: match config.begin {
-                Begin::AtOnce => Instant::FAR_FUTURE,
-                Begin::AfterSilence => Instant::ZERO,
-            },
+            responsibility: Responsibility::new(config.begin),
             recover: start,
             above: 0,
             expected: 0,
@@ -254,9 +249,7 @@ impl<P: Payload> Repair<P> {
             ahead: None,
             sizes: Sizes::default(),
             large: None,
-            bets: 0,
-            spoke: now,
-            rest: (Duration::ZERO, Instant::ZERO),
+            budget: Budget::new(now),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
@@ -399,7 +392,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether losses are left to the sender: all packets pass, and the connection is only tracked.
     fn sleeps(&self, now: Instant) -> bool {
-        now >= self.awake
+        self.responsibility.is_senders(now)
     }
 
     /// Advances the cumulative acknowledgment to `ack` and returns the number of packets that this removes.
@@ -533,7 +526,7 @@ impl<P: Payload> Repair<P> {
     /// Returns whether losses are repaired only here: the sender is under flow control, or a silence has activated
     /// local repair.
     pub(super) fn is_in_charge(&self, now: Instant) -> bool {
-        self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
+        self.hop.is_some() || self.responsibility.is_activated(now)
     }
 
     /// Discards the held data of a removed connection.

@@ -114,7 +114,7 @@ impl<P: Payload> Snoop<P> {
             && let Some((_, connection)) = self.connections.get_mut(slot)
         {
             *connection = Repair::new(now, &self.config, data_from, tracking.next(data_from), tracking);
-            connection.owner = Some(owner);
+            connection.entry.owner = Some(owner);
         }
     }
 
@@ -275,8 +275,7 @@ impl<P: Payload> Snoop<P> {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let tracking = core::mem::take(&mut connection.tracking);
         let mut fresh = Repair::new(now, &self.config, connection.side, start, tracking);
-        (fresh.queued, fresh.is_listed, fresh.owner) = (connection.queued, connection.is_listed, connection.owner);
-        fresh.counted_in = connection.counted_in;
+        fresh.entry = connection.entry;
         let old = core::mem::replace(connection, fresh);
         self.end(now, old);
     }
@@ -393,11 +392,11 @@ impl<P: Payload> Snoop<P> {
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
-        connection.hear_of(self.neighbours.of(connection.owner));
+        connection.hear_of(self.neighbours.of(connection.entry.owner));
         let told = self.counted(slot, |connection, config, out| {
             let verdict = connection.on_ack(now, config, packet, segment, out);
             connection.release(now, out);
-            (verdict, connection.owner, connection.take_news(now))
+            (verdict, connection.entry.owner, connection.take_news(now))
         });
         let Some((verdict, owner, news)) = told else { return AckVerdict::Forward };
         if let Some(news) = news {
@@ -425,7 +424,7 @@ impl<P: Payload> Snoop<P> {
             return;
         }
         if let Some((_, connection)) = self.connections.get_mut(slot) {
-            let sharing = self.neighbours.count(owner, now, &mut connection.counted_in);
+            let sharing = self.neighbours.count(owner, now, &mut connection.entry.counted_in);
             connection.share_backlog(sharing);
         }
     }
@@ -436,10 +435,10 @@ impl<P: Payload> Snoop<P> {
     fn arm(&mut self, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let Some(deadline) = connection.poll_deadline(&self.config) else { return };
-        if connection.queued.is_some_and(|queued| queued <= deadline) {
+        if connection.entry.queued.is_some_and(|queued| queued <= deadline) {
             return;
         }
-        if let Some(queued) = connection.queued.replace(deadline) {
+        if let Some(queued) = connection.entry.queued.replace(deadline) {
             self.timers.remove(&(queued, slot));
         }
         self.timers.insert((deadline, slot));
@@ -460,19 +459,19 @@ impl<P: Payload> Snoop<P> {
             let Some((_, slot)) = self.timers.pop_first() else { break };
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
-            connection.queued = None;
-            connection.hear_of(self.neighbours.of(connection.owner));
+            connection.entry.queued = None;
+            connection.hear_of(self.neighbours.of(connection.entry.owner));
             if connection.poll_deadline(&self.config).is_some_and(|deadline| deadline <= now) {
-                let (owner, spoke) = (connection.owner, connection.spoke());
-                if connection.bets_more_than(FREE) && !self.neighbours.may_bet(owner, now, spoke) {
-                    connection.rest(now);
+                let (owner, heard) = (connection.entry.owner, connection.last_heard());
+                if connection.bets_more_than(FREE) && !self.neighbours.may_bet(owner, now, heard) {
+                    connection.pause(now);
                 } else {
                     let is_bet = connection.bets_more_than(0);
                     connection.on_timer(now, &self.config, &mut self.out);
                     let by_timer = |why: &Why| matches!(why, Why::Repair(Trigger::Timer));
                     let bets = self.out.packets.range(before..).filter(|(_, why, _)| by_timer(why)).count() as u32;
                     if is_bet && bets > 0 {
-                        self.neighbours.pay(owner, spoke, connection.count_bets(bets), bets);
+                        self.neighbours.pay(owner, heard, connection.count_bets(bets), bets);
                     }
                 }
             }

@@ -6,11 +6,11 @@
 //! SACK blocks: it then shows no hole, and a SACK sender does not count it as a duplicate (RFC 6675 §2).
 
 use super::masks::hide_blocks;
-use super::{AckVerdict, Outbox, Repair};
+use super::{AckVerdict, Budget, Outbox, Repair};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Payload, Segment};
 use crate::pep::snoop_config::SnoopConfig;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// Flags that signal congestion.
 const ECHO: Flags = Flags(Flags::ECE.0 | Flags::CWR.0 | Flags::AE.0);
@@ -47,7 +47,7 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> AckVerdict {
         let (ack, signals) = (segment.ack, Signals::of(packet, segment));
-        (self.bets, self.spoke, self.rest) = (0, now, (Duration::ZERO, Instant::ZERO));
+        self.budget = Budget::new(now);
         if self.large.take_if(|(_, end)| end.le(ack)).is_some() {
             self.sizes.lift();
         }

@@ -2,20 +2,16 @@
 
 use super::hop::Hop;
 use super::link_rtt::FLOOR;
-use super::{AWAKE, LEAST_REPAIRS, Masks, Outbox, Repair};
+use super::{LEAST_REPAIRS, Masks, Outbox, Repair};
 use crate::packet::Payload;
 use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
-use crate::time::{Duration, Instant};
-
-/// First and maximum pause of a silence without budget for repairs.
-const FIRST_REST: Duration = Duration::from_millis(200);
-const LONGEST_REST: Duration = Duration::from_secs(8);
+use crate::time::Instant;
 
 impl<P: Payload> Repair<P> {
     /// Returns the time of the next action.
     pub fn poll_deadline(&self, config: &SnoopConfig) -> Option<Instant> {
-        self.due(config).map(|due| due.max(self.rest.1))
+        self.due(config).map(|due| self.budget.delays(due))
     }
 
     /// Returns the time of the next action without regard to the pause in a silence.
@@ -27,29 +23,6 @@ impl<P: Payload> Repair<P> {
         let Some(timer) = self.timer(config) else { return paced };
         let next = self.insistence.map(|insistence| insistence.next);
         Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
-    }
-
-    /// Returns whether the next action is a timer-driven repair beyond the `free` ones of each silence.
-    pub fn bets_more_than(&self, free: u32) -> bool {
-        self.owed.is_none() && self.bets >= free
-    }
-
-    /// Returns when the mobile host was last heard.
-    pub fn spoke(&self) -> Instant {
-        self.spoke
-    }
-
-    /// Counts `bets` timer-driven repairs. Returns their number before in this silence.
-    pub fn count_bets(&mut self, bets: u32) -> u32 {
-        let before = self.bets;
-        self.bets = self.bets.saturating_add(bets);
-        before
-    }
-
-    /// Pauses because the budget is exhausted. Each pause is twice as long as the previous one.
-    pub fn rest(&mut self, now: Instant) {
-        let pause = self.rest.0.saturating_mul(2).max(FIRST_REST).min(LONGEST_REST);
-        self.rest = (pause, now + pause);
     }
 
     /// Returns when the oldest packet is to be resent if nothing arrives.
@@ -96,7 +69,7 @@ impl<P: Payload> Repair<P> {
             self.on_silence(now, out);
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
-            self.awake = self.awake.max(now + AWAKE);
+            self.responsibility.time_out(now);
             self.handle_timeout(now, out);
         }
     }

@@ -27,7 +27,7 @@ impl<P: Payload> Snoop<P> {
         // Frees more than the packet adds.
         self.dissolve(Pace::Data);
         let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
-        let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
+        let own = connection.entry.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
         let own = own.unwrap_or(connection.cache.bytes()).saturating_add(charge);
         if connection.cache.is_full() {
             return false;
@@ -75,7 +75,7 @@ impl<P: Payload> Snoop<P> {
     /// Removes and returns the state of a connection.
     pub(super) fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
         let (flow, connection) = self.connections.remove(slot)?;
-        if let Some(at) = connection.queued {
+        if let Some(at) = connection.entry.queued {
             self.timers.remove(&(at, slot));
             self.next_timer = self.timers.first().map(|&(at, _)| at);
         }
@@ -86,7 +86,7 @@ impl<P: Payload> Snoop<P> {
     pub(super) fn end(&mut self, now: Instant, mut connection: Repair<P>) {
         if connection.cache.is_small() {
             connection.flush(Instant::ZERO, &mut self.out);
-            self.count(connection.owner, connection.cache.bytes(), 0);
+            self.count(connection.entry.owner, connection.cache.bytes(), 0);
             return;
         }
         self.over.push_back(connection);
@@ -98,7 +98,7 @@ impl<P: Payload> Snoop<P> {
         let Some(mut connection) = self.over.pop_front() else { return };
         let before = connection.cache.bytes();
         let is_gone = connection.dissolve(pace, &mut self.out);
-        self.count(connection.owner, before, connection.cache.bytes());
+        self.count(connection.entry.owner, before, connection.cache.bytes());
         if !is_gone {
             self.over.push_front(connection);
         }
@@ -108,7 +108,7 @@ impl<P: Payload> Snoop<P> {
     #[inline]
     pub(super) fn note_behind(&mut self, now: Instant, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        if connection.is_behind() && !core::mem::replace(&mut connection.is_listed, true) {
+        if connection.is_behind() && !core::mem::replace(&mut connection.entry.is_listed, true) {
             self.behind.push_back(slot);
             self.catch_up.get_or_insert(now + CATCH_UP);
         }
@@ -119,7 +119,7 @@ impl<P: Payload> Snoop<P> {
         self.dissolve(Pace::Time);
         if let Some(slot) = self.behind.pop_front()
             && let Some((_, connection)) = self.connections.get_mut(slot)
-            && core::mem::take(&mut connection.is_listed)
+            && core::mem::take(&mut connection.entry.is_listed)
         {
             self.counted(slot, |connection, _, out| connection.catch_up(now, Pace::Time, out));
             self.arm(slot);
@@ -139,7 +139,7 @@ impl<P: Payload> Snoop<P> {
         let (_, connection) = self.connections.get_mut(slot)?;
         let before = connection.cache.bytes();
         let outcome = act(connection, &self.config, &mut self.out);
-        let (owner, after) = (connection.owner, connection.cache.bytes());
+        let (owner, after) = (connection.entry.owner, connection.cache.bytes());
         self.count(owner, before, after);
         Some(outcome)
     }

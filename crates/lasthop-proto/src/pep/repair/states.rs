@@ -1,0 +1,59 @@
+//! States of one connection's repair, and their legal transitions.
+
+use super::super::snoop_config::Begin;
+use crate::time::{Duration, Instant};
+
+/// Time after a silence during which losses are repaired on a connection whose losses are otherwise left to the sender
+/// ([`Begin::AfterSilence`]).
+const AWAKE: Duration = Duration::from_secs(10);
+
+/// Side that repairs the connection's losses on the hop.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | `BaseStation` | – | – |
+/// | `Sender` | the local timer expires | `BaseStationUntil` |
+/// | `BaseStationUntil` | the local timer expires | `BaseStationUntil`, later |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Responsibility {
+    /// The base station, from the connection's first packet.
+    BaseStation,
+    /// The sender: no silence has occurred yet.
+    Sender,
+    /// The base station until this time, since a silence has activated local repair; then the sender again.
+    BaseStationUntil(Instant),
+}
+
+impl Responsibility {
+    /// Returns the initial state.
+    pub const fn new(begin: Begin) -> Self {
+        match begin {
+            Begin::AtOnce => Self::BaseStation,
+            Begin::AfterSilence => Self::Sender,
+        }
+    }
+
+    /// Returns whether losses are left to the sender: all packets pass, and the connection is only tracked.
+    pub fn is_senders(self, now: Instant) -> bool {
+        match self {
+            Self::BaseStation => false,
+            Self::Sender => true,
+            Self::BaseStationUntil(until) => now >= until,
+        }
+    }
+
+    /// Returns whether a silence has activated local repair, and it is still active.
+    pub fn is_activated(self, now: Instant) -> bool {
+        matches!(self, Self::BaseStationUntil(until) if now < until)
+    }
+
+    /// Records that the local timer has expired.
+    pub fn time_out(&mut self, now: Instant) {
+        let until = now + AWAKE;
+        *self = match *self {
+            Self::BaseStation => Self::BaseStation,
+            Self::Sender => Self::BaseStationUntil(until),
+            Self::BaseStationUntil(before) => Self::BaseStationUntil(before.max(until)),
+        };
+    }
+}
