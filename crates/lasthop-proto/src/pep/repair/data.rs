@@ -48,7 +48,7 @@ pub(in crate::pep) enum Place {
 impl<P: Payload> Repair<P> {
     /// Records a FIN without data that has passed; `end` is one past it.
     pub fn on_fin(&mut self, end: Seq) {
-        self.high = self.high.max(end);
+        self.stream.high = self.stream.high.max(end);
     }
 
     /// Judges data from the wire that ends at `end`.
@@ -61,18 +61,15 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> DataVerdict {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
-        self.large = self.large.filter(|large| end.le(large.0) || seq.ge(large.1));
-        if self.sizes.are_exceeded_by(packet.len) {
-            // It may arrive nevertheless.
-            self.large.get_or_insert((seq, end));
+        if self.sizes.exceeds(packet.len, seq, end) {
             return self.pass_by(segment, end, out);
         }
-        if seq.ge(self.high) {
-            self.high = end;
+        if seq.ge(self.stream.high) {
+            self.stream.high = end;
             // A one-byte probe of a closed window is not worth caching: it would be in the way of the real data.
-            return if self.window_closed() { DataVerdict::Forward } else { DataVerdict::Store(Place::Back) };
+            return if self.stream.is_closed() { DataVerdict::Forward } else { DataVerdict::Store(Place::Back) };
         }
-        self.high = self.high.max(end);
+        self.stream.high = self.stream.high.max(end);
         let overlap = self.cache.overlap(seq, end);
         let (first, count) = overlap.range();
         if count > MOST_MET {
@@ -110,7 +107,7 @@ impl<P: Payload> Repair<P> {
 
     /// Lets data from the wire up to `end` pass uncached. Cached packets that it overlaps are dropped.
     pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
-        self.high = self.high.max(end);
+        self.stream.high = self.stream.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
         if count > MOST_MET {
             return DataVerdict::Restart;
@@ -124,7 +121,7 @@ impl<P: Payload> Repair<P> {
     /// cached packets must not be retransmitted, and the known sizes and right edge, which stay valid.
     pub fn take_size_news(&mut self) -> Option<(Seq, Sizes, Option<Seq>)> {
         let sizes = self.sizes.take_news()?;
-        Some((self.high, sizes, self.edge()))
+        Some((self.stream.high, sizes, self.edge()))
     }
 
     /// Restores sizes and right edge after a restart.
@@ -161,11 +158,10 @@ impl<P: Payload> Repair<P> {
         packet: &Packet<P>,
         out: &mut Outbox<P>,
     ) -> DataVerdict {
-        let Some(last_ack) = self.last_ack else { return DataVerdict::Forward };
+        let Some(last_ack) = self.stream.last_ack else { return DataVerdict::Forward };
         // A keepalive probes the mobile host, not the base station.
         let keepalive = packet.len <= 1;
-        let answer = self.answer.as_ref().filter(|answer| answer.tcp().is_some_and(|tcp| tcp.ack == last_ack));
-        match answer {
+        match self.answers.ready(last_ack) {
             Some(answer) if config.awareness == TcpAwareness::Aware && !keepalive && self.is_certain(now) => {
                 out.events.push_back((packet.flow, Event::Absorbed { seq: last_ack }));
                 out.send(Port::WIRED, Why::LocalAck, Packet { cause: Cause::LocalAck, ..answer.clone() });
@@ -180,7 +176,7 @@ impl<P: Payload> Repair<P> {
 
     /// Records that old data passes to the mobile host, which will answer it.
     pub fn pass_old_data(&mut self) {
-        if let Some(last_ack) = self.last_ack {
+        if let Some(last_ack) = self.stream.last_ack {
             self.expect_echoes(1);
             self.copies.by_sender(last_ack);
         }

@@ -377,7 +377,7 @@ impl<P: Payload> Repair<P> {
 
     /// Reduces the window in an acknowledgment to the base station's capacity.
     pub(super) fn draw_in(&mut self, packet: &mut Packet<P>) {
-        let (high, shift) = (self.high, self.tracking.shift(self.side.peer()));
+        let (high, shift) = (self.stream.high, self.tracking.shift(self.side.peer()));
         let Some(hop) = &mut self.hop else { return };
         let (Some(shift), Body::Tcp(segment)) = (shift, &mut packet.body) else { return };
         let room = u64::from(hop.room.bytes(hop.configured)).saturating_sub(hop.held) as u32;
@@ -413,6 +413,6 @@ impl<P: Payload> Repair<P> {
     /// Returns the number of bytes that duplicate acknowledgments without blocks show to have arrived.
     fn arrived_unmarked(&self) -> u64 {
         let len = self.cache.front().map_or(0, |front| front.len);
-        u64::from(self.above) * u64::from(len)
+        u64::from(self.duplicates.above()) * u64::from(len)
     }
 }

@@ -35,7 +35,7 @@ impl<P: Payload> Repair<P> {
         let (mut said, mut marked, mut steps) = (false, 0, MOST_STEPS);
         if let Some(smart) = segment.options.smart {
             self.masks = Masks::Seen;
-            if smart.ge(ack) && smart.lt(self.high) {
+            if smart.ge(ack) && smart.lt(self.stream.high) {
                 said = true;
                 let index = self.cache.index_after(smart);
                 if self.cache.get_mut(index).is_some_and(|packet| packet.covers(smart)) {
@@ -45,7 +45,7 @@ impl<P: Payload> Repair<P> {
         }
         let old = core::mem::take(&mut self.blocks);
         for block in segment.options.sack.as_slice() {
-            if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.high)) {
+            if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.stream.high)) {
                 continue;
             }
             self.masks = Masks::Seen;
@@ -99,7 +99,7 @@ impl<P: Payload> Repair<P> {
                 hop.unheld(packet.len);
             }
             if before == Whereabouts::OnHop && !packet.sent_again() {
-                hop.sample(now, packet.crossing(), seq, self.high);
+                hop.sample(now, packet.crossing(), seq, self.stream.high);
             }
         }
         self.heard(now);
@@ -110,7 +110,7 @@ impl<P: Payload> Repair<P> {
     /// has reported (RFC 2018 §8), as Linux does (`tcp_prune_ofo_queue`). This shows when the oldest packet counts as
     /// arrived, and nothing is acknowledged. Then only its last blocks still count.
     pub(super) fn take_back_marks(&mut self) {
-        let (Some(front), Some(last_ack)) = (self.cache.front(), self.last_ack) else { return };
+        let (Some(front), Some(last_ack)) = (self.cache.front(), self.stream.last_ack) else { return };
         if front.whereabouts != Whereabouts::Arrived || !front.covers(last_ack) {
             return;
         }
@@ -198,7 +198,9 @@ impl<P: Payload> Repair<P> {
 
     /// Checks, when the oldest packet has arrived, whether one that left later had arrived before it.
     pub(super) fn watch_order(&mut self, now: Instant) {
-        let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.last_ack, &self.hop) else { return };
+        let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.stream.last_ack, &self.hop) else {
+            return;
+        };
         if self.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
             return;
         }

@@ -16,7 +16,7 @@ use crate::time::Instant;
 const ECHO: Flags = Flags(Flags::ECE.0 | Flags::CWR.0 | Flags::AE.0);
 
 /// Signals of one acknowledgment.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Signals {
     echo: Flags,
     /// Digest of its options that are not parsed here; 0 without such options.
@@ -24,6 +24,9 @@ pub(super) struct Signals {
 }
 
 impl Signals {
+    /// No signals.
+    pub const NONE: Self = Self { echo: Flags(0), options: 0 };
+
     pub fn of<P: Payload>(packet: &Packet<P>, segment: &Segment) -> Self {
         let echo = Flags(segment.flags.0 & ECHO.0);
         Self { echo, options: P::unread_options(packet) }
@@ -48,29 +51,20 @@ impl<P: Payload> Repair<P> {
     ) -> AckVerdict {
         let (ack, signals) = (segment.ack, Signals::of(packet, segment));
         self.budget = Budget::new(now);
-        if self.large.take_if(|(_, end)| end.le(ack)).is_some() {
-            self.sizes.lift();
-        }
-        let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
+        self.sizes.acknowledged(ack);
+        let is_old = self.stream.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
         let verdict = self.judge_ack(now, config, packet, segment, out);
         if is_old {
             return verdict;
         }
         if verdict == AckVerdict::Hold {
-            if signals == self.signals {
+            if signals == self.answers.signals {
                 out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
                 return AckVerdict::Hold;
             }
             hide_blocks(packet);
         }
-        self.signals = signals;
-        if self
-            .answer
-            .as_ref()
-            .is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals)))
-        {
-            self.answer = None;
-        }
+        self.answers.pass(signals);
         if verdict == AckVerdict::Hold { AckVerdict::Forward } else { verdict }
     }
 }

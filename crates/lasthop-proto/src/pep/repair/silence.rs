@@ -140,7 +140,7 @@ impl<P: Payload> Repair<P> {
                 self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
             }
             if front.seq.ge(self.recover) {
-                self.recover = self.high;
+                self.recover = self.stream.high;
             }
             self.resend(now, 0, Trigger::Timer, out);
             self.expect_duplicates();

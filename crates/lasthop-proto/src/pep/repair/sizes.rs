@@ -5,6 +5,7 @@
 //! A packet whose repairs failed several times is too large if smaller packets that left after it have arrived, and
 //! none of its size.
 
+use crate::seq::Seq;
 use crate::time::Instant;
 
 /// Number of failed repairs after which a packet may be too large.
@@ -23,6 +24,32 @@ struct Arrival {
     left: Instant,
 }
 
+/// Known limit of packet sizes.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | any | a packet is found to be too large | `From`, without a passing packet |
+/// | `From` | a packet that is too large passes uncached | `From`, with that packet |
+/// | `From`, with a passing packet | data that overlaps it | `From`, without it |
+/// | `From`, with a passing packet | it is acknowledged | `Unknown` |
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Limit {
+    #[default]
+    Unknown,
+    /// Packets with this many bytes of payload, or more, are too large.
+    From {
+        len: u32,
+        /// First byte and end of a packet that passed although it is too large. It may arrive nevertheless.
+        passing: Option<(Seq, Seq)>,
+    },
+}
+
+impl Limit {
+    const fn at(len: u32) -> Self {
+        Self::From { len, passing: None }
+    }
+}
+
 /// Sizes seen to arrive.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::pep) struct Sizes {
@@ -30,8 +57,7 @@ pub(in crate::pep) struct Sizes {
     largest: [Option<Arrival>; REMEMBERED],
     /// Transmission times of the latest arrivals.
     latest: [Option<Instant>; SMALLER],
-    /// Payload size, in bytes, from which packets are too large.
-    limit: Option<u32>,
+    limit: Limit,
     /// True if the limit was found since the last call of `take_news`.
     is_news: bool,
 }
@@ -61,7 +87,7 @@ impl Sizes {
         let smaller = self.latest.iter().all(|left| left.is_some_and(|left| left > first));
         let found = repairs >= IN_VAIN && smaller && largest.is_some_and(|largest| largest < len);
         if found {
-            (self.limit, self.is_news) = (Some(len), true);
+            (self.limit, self.is_news) = (Limit::at(len), true);
         }
         found
     }
@@ -70,18 +96,25 @@ impl Sizes {
     /// the limit, or probes for it.
     pub fn is_cut(&mut self, len: u32, repairs: u32) {
         if repairs >= IN_VAIN {
-            (self.limit, self.is_news) = (Some(len), true);
+            (self.limit, self.is_news) = (Limit::at(len), true);
         }
     }
 
-    /// Returns whether a packet with `len` bytes of payload is known to be too large.
-    pub fn are_exceeded_by(&self, len: u32) -> bool {
-        self.limit.is_some_and(|limit| len >= limit)
+    /// Returns whether a packet at `seq..end` with `len` bytes of payload is known to be too large. It then passes
+    /// uncached.
+    pub fn exceeds(&mut self, len: u32, seq: Seq, end: Seq) -> bool {
+        let Limit::From { len: limit, passing } = &mut self.limit else { return false };
+        *passing = passing.filter(|&(first, last)| end.le(first) || seq.ge(last));
+        let is_too_large = len >= *limit;
+        if is_too_large {
+            passing.get_or_insert((seq, end));
+        }
+        is_too_large
     }
 
     /// Returns whether any size is known to be too large.
     pub fn are_limited(&self) -> bool {
-        self.limit.is_some()
+        self.limit != Limit::Unknown
     }
 
     /// Returns, once, the news that packets are too large. The known sizes stay valid.
@@ -89,9 +122,11 @@ impl Sizes {
         core::mem::take(&mut self.is_news).then_some(*self)
     }
 
-    /// Removes the limit: a large packet has arrived.
-    pub fn lift(&mut self) {
-        self.limit = None;
+    /// Records an acknowledgment. It removes the limit if a packet has arrived that exceeds it.
+    pub fn acknowledged(&mut self, ack: Seq) {
+        if matches!(self.limit, Limit::From { passing: Some((_, end)), .. } if end.le(ack)) {
+            self.limit = Limit::Unknown;
+        }
     }
 }
 
@@ -112,8 +147,8 @@ mod tests {
             sizes.arrived(1448, at(5));
             (0..smaller).for_each(|n| sizes.arrived(1000 + n, at(20 + u64::from(n))));
             assert_eq!(sizes.is_in_vain(1448, at(10), repairs), found, "{repairs} {smaller}");
-            assert_eq!(sizes.are_exceeded_by(1448), found);
-            assert!(!sizes.are_exceeded_by(1447));
+            assert_eq!(sizes.exceeds(1448, Seq(0), Seq(1448)), found);
+            assert!(!sizes.exceeds(1447, Seq(1448), Seq(2895)));
             assert_eq!((sizes.take_news().is_some(), sizes.take_news().is_some()), (found, false));
         }
     }
@@ -133,7 +168,22 @@ mod tests {
         let mut sizes = Sizes::default();
         (0..3).for_each(|n| sizes.arrived(1000, at(20 + n)));
         assert!(sizes.is_in_vain(1448, at(10), 3));
-        sizes.lift();
-        assert!(!sizes.are_exceeded_by(1448));
+        assert!(sizes.exceeds(1448, Seq(0), Seq(1448)));
+        sizes.acknowledged(Seq(1447));
+        assert!(sizes.are_limited());
+        sizes.acknowledged(Seq(1448));
+        assert!(!sizes.exceeds(1448, Seq(1448), Seq(2896)));
+    }
+
+    /// An acknowledgment then does not show which of both has arrived.
+    #[test]
+    fn data_that_overlaps_the_large_packet_voids_it() {
+        let mut sizes = Sizes::default();
+        (0..3).for_each(|n| sizes.arrived(1000, at(20 + n)));
+        assert!(sizes.is_in_vain(1448, at(10), 3));
+        assert!(sizes.exceeds(1448, Seq(0), Seq(1448)));
+        assert!(!sizes.exceeds(1000, Seq(1000), Seq(2000)));
+        sizes.acknowledged(Seq(1448));
+        assert!(sizes.are_limited());
     }
 }

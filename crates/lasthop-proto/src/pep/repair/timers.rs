@@ -28,7 +28,7 @@ impl<P: Payload> Repair<P> {
     /// Returns when the oldest packet is to be resent if nothing arrives.
     pub(super) fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
-        if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
+        if self.stream.last_ack.is_none() || self.stream.is_closed() || front.by_timer >= config.max_local_retries {
             return None;
         }
         if self.sizes.are_limited() && front.whereabouts == Whereabouts::Arrived {
