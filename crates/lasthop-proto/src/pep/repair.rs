@@ -2,9 +2,12 @@
 
 mod acks;
 mod answers;
+mod arrivals;
+mod backoff;
 mod budget;
 mod copies;
 mod data;
+mod detection;
 mod duplicates;
 mod hop;
 mod insistence;
@@ -13,6 +16,7 @@ mod masks;
 mod news;
 mod order;
 mod reordering;
+mod schedule;
 mod signals;
 mod silence;
 mod sizes;
@@ -28,32 +32,27 @@ use super::snoop_config::SnoopConfig;
 use super::tracking::Tracking;
 use crate::event::Event;
 use crate::node::{Port, Trigger, Why};
-use crate::packet::{Cause, FlowId, Packet, Payload, Priority, SackBlocks, Side};
+use crate::packet::{Cause, FlowId, Packet, Payload, Priority, Side};
 use crate::seq::Seq;
 use crate::time::Instant;
 pub(super) use acks::AckVerdict;
 use acks::Stream;
 use answers::Answers;
+use arrivals::Arrivals;
+use backoff::Backoff;
 use budget::Budget;
-use copies::Copies;
 pub(super) use data::{DataVerdict, Place};
+use detection::{Detection, Masks};
 use duplicates::Duplicates;
 use hop::Hop;
 pub(super) use hop::Passage;
-use insistence::Insistence;
 use link_rtt::LinkRtt;
-use masks::{Lost, Masks};
 pub(super) use news::{Heard, News};
-use order::Order;
-use reordering::Reordering;
+use schedule::Schedule;
 use signals::Signals;
 pub(super) use sizes::Sizes;
-use states::Responsibility;
+use states::{Burst, Responsibility, Scan};
 use timestamps::copy_of;
-
-/// Number of timeouts of a packet that do not double the next. Four tries at 200 ms end before a sender whose minimum
-/// timeout is 1 s retransmits, and on a lossy hop a lost retransmission is likelier than a doubled round trip.
-const STEADY_TRIES: u32 = 3;
 
 /// Maximum number of repairs triggered by one acknowledgment: `LEAST_REPAIRS`, enough for most bursts, plus one per
 /// packet that has arrived, up to `MOST_REPAIRS` more. The rest are sent at the rate at which packets leave the hop: no
@@ -61,26 +60,12 @@ const STEADY_TRIES: u32 = 3;
 const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
-/// Number of repairs sent while the acknowledgment is handled. The others are also sent at once, but as timers,
-/// so that no packet waits for all of them.
-const REPAIRS_AT_A_TIME: u32 = 2;
-
 /// Number of spaced repairs sent at a time.
 const SPACED: u32 = 2;
 
 /// Minimum limit of new packets sent in a silence, even beyond the window on the hop. The limit is a window if that is
 /// more.
 const MOST_PROBES: u32 = 8;
-
-/// Maximum number of doublings of the local timeout.
-const MAX_DOUBLINGS: u32 = 6;
-
-/// Repairs that an acknowledgment still allows.
-#[derive(Clone, Copy, Debug)]
-struct Owed {
-    since: Instant,
-    repairs: u32,
-}
 
 /// Output of the node.
 #[derive(Clone, Debug)]
@@ -124,42 +109,12 @@ pub(super) struct Repair<P> {
     stream: Stream,
     answers: Answers<P>,
     rtt: LinkRtt,
-    /// Information from the mobile host's other connections at the last arrival on this one or its last timeout.
-    heard: Option<Heard>,
-    /// Time at which the cumulative acknowledgment last advanced, or data above it was shown to have arrived.
-    progress: Instant,
-    /// Time at which the sender last sent anything.
-    fresh: Instant,
-    /// Time at which a local copy last returned as a duplicate: nothing new has arrived, but the hop is up.
-    echoed: Instant,
-    /// Time at which all data in flight was last declared lost because nothing arrived.
-    timed_out: Instant,
-    /// Number of doublings of the timeout, until the next round-trip sample.
-    doublings: u32,
+    arrivals: Arrivals,
+    backoff: Backoff,
     responsibility: Responsibility,
-    /// End of the data sent when the timer last expired. Below it, each packet's timer runs from its own transmission.
-    recover: Seq,
     duplicates: Duplicates,
-    /// Highest packet that the mobile host reported as received.
-    highest_marked: Option<Seq>,
-    /// Order in which packets left, and the losses that it shows.
-    order: Order,
-    reordering: Reordering,
-    /// Sequence number from which packets have yet to be checked for loss.
-    walk: Option<Seq>,
-    owed: Option<Owed>,
-    /// Time of the next lost or held packet, if nothing arrives before.
-    pace: Option<Instant>,
-    /// Time at which the first reordered hole, which may only be late, is declared lost.
-    late: Option<Instant>,
-    /// Repairs since the last arrival, except those that it triggered.
-    in_vain: u32,
-    /// Copies of the oldest packet that are sent without waiting for the loss of the previous one.
-    insistence: Option<Insistence>,
-    /// SACK blocks processed last.
-    blocks: SackBlocks,
-    masks: Masks,
-    copies: Copies,
+    detection: Detection,
+    schedule: Schedule,
     /// Latest timestamp of the sender's retransmissions, until the mobile host has echoed it.
     ahead: Option<u32>,
     /// Packet sizes that arrive.
@@ -183,39 +138,17 @@ impl<P: Payload> Repair<P> {
             stream,
             answers: Answers::NONE,
             rtt,
-            heard: None,
-            progress: now,
-            echoed: now,
-            fresh: now,
-            timed_out: Instant::ZERO,
-            doublings: 0,
+            arrivals: Arrivals::new(now),
+            backoff: Backoff { doublings: 0, recover: start },
             responsibility: Responsibility::new(config.begin),
-            recover: start,
             duplicates: Duplicates::new(start),
-            highest_marked: None,
-            order: Order::default(),
-            reordering: Reordering::NONE,
-            walk: None,
-            owed: None,
-            pace: None,
-            late: None,
-            in_vain: 0,
-            insistence: None,
-            blocks: SackBlocks::default(),
-            masks: Masks::Unseen,
-            copies: Copies::default(),
+            detection: Detection::new(),
+            schedule: Schedule::IDLE,
             ahead: None,
             sizes: Sizes::default(),
             budget: Budget::new(now),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
-    }
-
-    /// Records that something has arrived.
-    fn heard(&mut self, now: Instant) {
-        self.progress = now;
-        (self.doublings, self.in_vain) = (0, 0);
-        self.pace = if self.holds() { Some(now + self.rtt.silence()) } else { self.overdue(now) };
     }
 
     /// Returns whether losses are left to the sender: all packets pass, and the connection is only tracked.
@@ -257,15 +190,6 @@ impl<P: Payload> Repair<P> {
         self.hop = None;
     }
 
-    /// Resends a part of what an acknowledgment has allowed.
-    fn resend_owed(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let Some(Owed { since, repairs }) = self.owed.take() else { return };
-        let part = repairs.min(REPAIRS_AT_A_TIME);
-        if self.resend_lost(now, part, out) == Lost::More && repairs > part {
-            self.owed = Some(Owed { since, repairs: repairs - part });
-        }
-    }
-
     fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
         if let Some(cached) = self.cache.get_mut(index)
             && self.sizes.is_in_vain(cached.len, cached.first_sent, cached.local)
@@ -281,15 +205,15 @@ impl<P: Payload> Repair<P> {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.repeat(now);
-            let repeats = trigger == Trigger::Timer && in_charge && !self.order.has_timed_out(cached);
+            let repeats = trigger == Trigger::Timer && in_charge && !self.detection.order.has_timed_out(cached);
             if repeats {
-                self.reordering.repeated(cached.seq);
-                self.order.repeat(&mut cached.sendings, out.repairs);
+                self.detection.reordering.repeated(cached.seq);
+                self.detection.order.repeat(&mut cached.sendings, out.repairs);
             } else {
                 cached.again_sent = now;
-                self.order.leave(&mut cached.sendings, out.repairs);
+                self.detection.order.leave(&mut cached.sendings, out.repairs);
             }
-            self.copies.by_base_station(cached.seq);
+            self.detection.copies.by_base_station(cached.seq);
             if let Some(hop) = &mut self.hop {
                 hop.repair(now, cached.len);
             }

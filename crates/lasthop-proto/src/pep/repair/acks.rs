@@ -3,7 +3,7 @@
 use super::super::cache::{Cached, Pace};
 use super::super::snoop_config::{LocalDetection, SnoopConfig, TcpAwareness};
 use super::masks::hide_blocks;
-use super::{LEAST_REPAIRS, MOST_REPAIRS, Masks, Outbox, Owed, Repair, is_too_soon};
+use super::{Burst, LEAST_REPAIRS, MOST_REPAIRS, Masks, Outbox, Repair, is_too_soon};
 use crate::event::Event;
 use crate::packet::{Flags, FlowId, Packet, Payload, Segment};
 use crate::seq::Seq;
@@ -70,8 +70,8 @@ impl<P: Payload> Repair<P> {
             self.draw_in(packet);
         }
         let advanced = self.stream.last_ack != Some(ack);
-        self.order.kept = self.reordering.kept(now);
-        self.order.begin();
+        self.detection.order.kept = self.detection.reordering.kept(now);
+        self.detection.order.begin();
         // RFC 5681 §2. Acknowledgments of a closed window answer probes and indicate no loss.
         let repeats = !advanced && pure && segment.window == self.stream.window && self.stream.window != 0;
         let duplicate = repeats && self.stream.high.gt(ack);
@@ -89,16 +89,17 @@ impl<P: Payload> Repair<P> {
             }
         }
         let smart = config.detection == LocalDetection::Smart;
-        self.reordering.heed(now, segment, &self.rtt);
+        self.detection.reordering.heed(now, segment, &self.rtt);
         let (masked, marked) = if smart { self.take_masks(now, ack, segment) } else { (false, 0) };
         if self.sleeps(now) {
             return AckVerdict::Forward;
         }
-        if self.masks == Masks::Seen {
-            self.owed = Some(Owed { since: now, repairs: LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS) });
-            self.resend_owed(now, out);
+        if self.detection.masks == Masks::Seen {
+            let repairs = LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS);
+            self.schedule.burst = Burst::Allowed { since: now, repairs };
+            self.resend_burst(now, out);
         }
-        let echo = smart && self.copies.explain(segment);
+        let echo = smart && self.detection.copies.explain(segment);
         if echo && self.is_in_charge(now) {
             self.hear_echo(now);
         }
@@ -106,7 +107,7 @@ impl<P: Payload> Repair<P> {
             return AckVerdict::Hold;
         }
         if duplicate {
-            let repaired = if masked || (self.masks == Masks::Seen && smart) {
+            let repaired = if masked || (self.detection.masks == Masks::Seen && smart) {
                 self.repairs_all(config, ack)
             } else {
                 self.on_duplicate(now, config, ack, out)
@@ -124,7 +125,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether losses that are repaired here are hidden from the sender.
     fn hides_losses(&self, config: &SnoopConfig) -> bool {
-        let tells = config.tells_congestion == Switch::On && self.hop.is_none() && self.masks == Masks::Seen;
+        let tells = config.tells_congestion == Switch::On && self.hop.is_none() && self.detection.masks == Masks::Seen;
         config.awareness == TcpAwareness::Aware && !(tells && self.rtt.is_nearly_full())
     }
 
@@ -159,10 +160,17 @@ impl<P: Payload> Repair<P> {
         self.answers.forget();
     }
 
+    /// Records that something has arrived.
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.arrivals.progress(now);
+        (self.backoff.doublings, self.schedule.in_vain) = (0, 0);
+        self.schedule.silence = if self.holds() { Some(now + self.rtt.silence()) } else { self.overdue(now) };
+    }
+
     /// Returns whether the mobile host's last acknowledgment may still be repeated to the sender. The time is limited,
     /// so that incorrect state cannot silence a connection.
     pub(super) fn is_certain(&self, now: Instant) -> bool {
-        now.since(self.progress) < CERTAIN && !self.sleeps(now)
+        now.since(self.arrivals.progress) < CERTAIN && !self.sleeps(now)
     }
 
     /// Advances the cumulative acknowledgment to `ack` and returns the number of packets that this removes.
@@ -171,7 +179,7 @@ impl<P: Payload> Repair<P> {
         // spurious copy would trigger another.
         let doubtful = self.duplicates.is_single() && self.cache.front().is_some_and(|front| front.local > 0);
         if self.timed_out_early(now) {
-            self.recover = ack;
+            self.backoff.recover = ack;
         }
         self.watch_order(now);
         let packets = self.cache.acknowledge(ack);
@@ -189,16 +197,14 @@ impl<P: Payload> Repair<P> {
         self.duplicates.end_echoes(ack);
         self.expect_echoes(u32::from(doubtful));
         self.take_out(now, Pace::Acknowledgment, out);
-        if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
-            self.highest_marked = None;
-        }
+        self.detection.acknowledged(ack);
         self.repair_next_hole(now, ack, packets, out);
         packets
     }
 
     /// Removes a part of the acknowledged data from the cache.
     pub(super) fn take_out(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
-        let (order, rtt, sizes) = (&mut self.order, &self.rtt, &mut self.sizes);
+        let (order, rtt, sizes) = (&mut self.detection.order, &self.rtt, &mut self.sizes);
         let arrived = |cached: &Cached<P>| {
             sizes.arrived(cached.len, cached.last_sent);
             order.arrive(cached, is_too_soon(rtt, now, cached));

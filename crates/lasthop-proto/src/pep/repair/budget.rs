@@ -1,6 +1,6 @@
 //! Timer-driven repairs of one connection in a silence, and its pauses while the budget for them is exhausted.
 
-use super::Repair;
+use super::{Burst, Repair};
 use crate::packet::Payload;
 use crate::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ impl Budget {
 impl<P: Payload> Repair<P> {
     /// Returns whether the next action is a timer-driven repair beyond the `free` ones of each silence.
     pub fn bets_more_than(&self, free: u32) -> bool {
-        self.owed.is_none() && self.budget.spent >= free
+        self.schedule.burst == Burst::None && self.budget.spent >= free
     }
 
     /// Returns when the mobile host was last heard.

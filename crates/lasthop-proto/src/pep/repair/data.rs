@@ -77,14 +77,14 @@ impl<P: Payload> Repair<P> {
         }
         if !self.cache.agrees(first, count, packet) {
             self.disown(first, count, out);
-            self.copies.by_sender(end);
+            self.detection.copies.by_sender(end);
             return DataVerdict::Forward;
         }
         if !self.sleeps(now) && self.has_in_hand(now, config, seq, end, overlap) {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }
-        self.copies.by_sender(end);
+        self.detection.copies.by_sender(end);
         self.goes_ahead(segment);
         if !matches!(overlap, Overlap::Cuts { .. }) {
             return DataVerdict::Store(Place::Within { first, count });
@@ -98,7 +98,7 @@ impl<P: Payload> Repair<P> {
                     self.sizes.is_cut(old.len, old.local);
                 }
                 old.unproven = old.unproven.saturating_add(1);
-                self.order.leave(&mut old.sendings, Priority::Normal);
+                self.detection.order.leave(&mut old.sendings, Priority::Normal);
                 (old.last_sent, old.again_sent, old.local, old.by_timer) = (now, now, 0, 0);
             }
         }
@@ -113,7 +113,7 @@ impl<P: Payload> Repair<P> {
             return DataVerdict::Restart;
         }
         self.disown(first, count, out);
-        self.copies.by_sender(end);
+        self.detection.copies.by_sender(end);
         DataVerdict::Forward
     }
 
@@ -178,7 +178,7 @@ impl<P: Payload> Repair<P> {
     pub fn pass_old_data(&mut self) {
         if let Some(last_ack) = self.stream.last_ack {
             self.expect_echoes(1);
-            self.copies.by_sender(last_ack);
+            self.detection.copies.by_sender(last_ack);
         }
     }
 
@@ -199,7 +199,7 @@ impl<P: Payload> Repair<P> {
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
                         // If it returns in a D-SACK block, it is ambiguous whose copy was spurious.
-                        self.reordering.repeated(old.seq);
+                        self.detection.reordering.repeated(old.seq);
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
                         match old.whereabouts {
                             Whereabouts::OnHop => on_hop += old.len,
@@ -211,7 +211,7 @@ impl<P: Payload> Repair<P> {
                     }
                 }
                 cached.unproven = copies;
-                self.order.leave(&mut cached.sendings, Priority::Normal);
+                self.detection.order.leave(&mut cached.sendings, Priority::Normal);
                 if all_marked {
                     cached.whereabouts = Whereabouts::Arrived;
                 }

@@ -76,7 +76,8 @@ impl<P: Payload> Repair<P> {
         // be declared lost.
         self.duplicates.above = self.duplicates.above.saturating_sub(packets.saturating_sub(1));
         self.duplicates.expected = 0;
-        let burst = self.duplicates.above > 0 && packets > 0 && self.masks == Masks::Unseen && !self.sleeps(now);
+        let burst =
+            self.duplicates.above > 0 && packets > 0 && self.detection.masks == Masks::Unseen && !self.sleeps(now);
         match self.cache.front() {
             Some(front) if burst && front.covers(ack) && !front.sent_again() => {
                 self.resend(now, 0, Trigger::Duplicates, out);

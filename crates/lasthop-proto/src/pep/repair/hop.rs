@@ -6,7 +6,7 @@
 //! only the mobile host acknowledges data.
 
 use super::timestamps::copy_of;
-use super::{MOST_PROBES, Outbox, Repair, SPACED};
+use super::{Burst, MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority, Segment};
 use crate::pep::cache::{Cached, Overlap, Whereabouts};
@@ -229,7 +229,7 @@ impl<P: Payload> Repair<P> {
     pub(super) fn has_in_hand(&self, now: Instant, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
         self.hop.is_some()
-            && now.since(self.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
+            && now.since(self.arrivals.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
             && self.cache.is_unbroken(first, count, seq, end)
             && self.timer(config).is_some()
     }
@@ -246,7 +246,7 @@ impl<P: Payload> Repair<P> {
         let arrived = self.arrived_unmarked();
         let Some(cached) = self.cache.get_mut(index) else { return Passage::Now };
         let Some(hop) = &mut self.hop else {
-            self.order.leave(&mut cached.sendings, Priority::Normal);
+            self.detection.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         };
         hop.room.arrived(hop.configured, hop.allowance(now), now, cached.end, hop.held);
@@ -254,7 +254,7 @@ impl<P: Payload> Repair<P> {
             match hop.admits(now, len, arrived) {
                 Admission::Now => {
                     hop.depart(now, cached);
-                    self.order.leave(&mut cached.sendings, Priority::Normal);
+                    self.detection.order.leave(&mut cached.sendings, Priority::Normal);
                     return Passage::Now;
                 }
                 Admission::Full => hop.release = Release::Done,
@@ -269,7 +269,7 @@ impl<P: Payload> Repair<P> {
 
     /// Sends what the window admits now, behind the repairs.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if self.owed.is_none() {
+        if self.schedule.burst == Burst::None {
             self.release_beyond(now, 0, out);
         }
     }
@@ -307,7 +307,7 @@ impl<P: Payload> Repair<P> {
                 }
                 cached.whereabouts = Whereabouts::OnHop;
                 (cached.last_sent, cached.first_sent, cached.again_sent) = (now, now, now);
-                self.order.leave(&mut cached.sendings, Priority::Normal);
+                self.detection.order.leave(&mut cached.sendings, Priority::Normal);
                 hop.depart(now, cached);
                 if !admitted {
                     // In a silence, data in flight may arrive at any moment, all at once.
@@ -340,7 +340,7 @@ impl<P: Payload> Repair<P> {
     /// Returns the interval between spaced repairs: the time in which the hop has recently delivered as much.
     pub(super) fn spacing(&self) -> Duration {
         let parts = self.hop.as_ref().map(|hop| hop.window.segments() / u64::from(SPACED));
-        self.rtt.spacing(self.in_vain, parts)
+        self.rtt.spacing(self.schedule.in_vain, parts)
     }
 
     /// Sets the number of connections that share the backlog in front of the hop, at least 1.

@@ -27,29 +27,31 @@ impl<P: Payload> Repair<P> {
     /// Decides on additional copies when the oldest packet is resent. They are sent if a repair of it was lost, and it
     /// left so long ago that another loss would exceed the sender's minimum timeout.
     pub(super) fn begin_to_insist(&mut self, now: Instant) {
-        self.insistence = None;
+        self.schedule.insistence = None;
         let pause = self.rtt.smoothed() / PARTS;
         let Some(front) = self.cache.front().filter(|_| self.is_in_charge(now)) else { return };
         if !self.waits_in_a_queue()
             && front.local > 0
             && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE
         {
-            self.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
+            self.schedule.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
         }
     }
 
     /// Sends the next copy if it is due and the packet is still the oldest.
     pub(super) fn insist(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let Some(Insistence { seq, left, next }) = self.insistence.filter(|insistence| insistence.next <= now) else {
+        let Some(Insistence { seq, left, next }) = self.schedule.insistence.filter(|insistence| insistence.next <= now)
+        else {
             return;
         };
-        self.insistence = None;
+        self.schedule.insistence = None;
         if !self.cache.front().is_some_and(|front| front.seq == seq && front.whereabouts == Whereabouts::OnHop) {
             return;
         }
         self.resend(now, 0, Trigger::Timer, out);
         if left > 1 {
-            self.insistence = Some(Insistence { seq, left: left - 1, next: next + self.rtt.smoothed() / PARTS });
+            self.schedule.insistence =
+                Some(Insistence { seq, left: left - 1, next: next + self.rtt.smoothed() / PARTS });
         }
     }
 }

@@ -41,31 +41,31 @@ fn is_mostly_queue(took: Duration, least: Duration) -> bool {
 impl<P: Payload> Repair<P> {
     /// Sets the recent measurements of the mobile host's connections.
     pub fn hear_of(&mut self, heard: Option<Heard>) {
-        self.heard = heard;
+        self.arrivals.others = heard;
     }
 
     /// Returns whether packets wait in a queue, judged by the shortest known time of any connection.
     pub(super) fn waits_in_a_queue(&self) -> bool {
-        let least = [self.rtt.least(), self.heard.map(|heard| heard.least)].into_iter().flatten().min();
+        let least = [self.rtt.least(), self.arrivals.others.map(|heard| heard.least)].into_iter().flatten().min();
         least.is_some_and(|least| is_mostly_queue(self.rtt.smoothed(), least))
     }
 
     /// Returns the measurements of an arrival at `now`, once.
     pub fn take_news(&mut self, now: Instant) -> Option<News> {
-        (self.progress == now).then(|| News { took: self.rtt.take_latest(), least: self.rtt.least() })
+        (self.arrivals.progress == now).then(|| News { took: self.rtt.take_latest(), least: self.rtt.least() })
     }
 
     /// Returns the time that the hop takes if it is up with a queue: another connection has received within that time,
     /// and after this one did.
     pub(super) fn others_hear(&self, now: Instant) -> Option<Duration> {
-        let heard = self.heard.filter(|heard| heard.last > self.progress.max(self.echoed))?;
+        let heard = self.arrivals.others.filter(|heard| heard.last > self.arrivals.last())?;
         (now.since(heard.last) < heard.took && heard.shows_a_queue()).then_some(heard.took)
     }
 
     /// Returns the minimum timeout for a packet sent at `since` if another connection has received since then, as the
     /// packet is behind a queue. This connection's own arrivals count in its own round trip.
     pub(super) fn others_take(&self, since: Instant) -> Duration {
-        let heard = self.heard.filter(|heard| heard.last > self.progress && heard.last >= since);
+        let heard = self.arrivals.others.filter(|heard| heard.last > self.arrivals.progress && heard.last >= since);
         heard.map_or(Duration::ZERO, |heard| heard.took * 5 / 4)
     }
 }

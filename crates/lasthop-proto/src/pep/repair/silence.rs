@@ -1,7 +1,7 @@
 //! Behaviour in a silence: what is sent, how often, and when data in flight is declared lost.
 
 use super::link_rtt::{FLOOR, LEAST_MARGIN};
-use super::{MAX_DOUBLINGS, MOST_PROBES, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
+use super::{MOST_PROBES, Masks, Outbox, Repair, SPACED, Scan};
 use crate::node::Trigger;
 use crate::packet::Payload;
 use crate::time::{Duration, Instant};
@@ -16,34 +16,34 @@ impl<P: Payload> Repair<P> {
     /// Records that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it
     /// wait.
     pub(super) fn hear_echo(&mut self, now: Instant) {
-        self.echoed = now;
-        if self.walk.is_none() && self.holds() {
-            self.pace = Some(now + self.rtt.silence());
+        self.arrivals.echo(now);
+        if self.schedule.scan == Scan::Complete && self.holds() {
+            self.schedule.silence = Some(now + self.rtt.silence());
         }
     }
 
     /// Acts when nothing has arrived since the last spaced transmission.
     pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if self.walk.is_none()
+        if self.schedule.scan == Scan::Complete
             && let Some(took) = self.others_hear(now)
         {
             // No probe is needed to find the end of the silence. Data in flight is queued or lost, which the timer
             // decides.
-            self.pace = Some(now + took);
+            self.schedule.silence = Some(now + took);
             return;
         }
         if let Some(dry) = self.sender_shows(now) {
-            self.pace = Some(dry);
+            self.schedule.silence = Some(dry);
             return;
         }
-        self.pace = None;
-        self.in_vain = self.in_vain.saturating_add(SPACED);
-        if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
+        self.schedule.silence = None;
+        self.schedule.in_vain = self.schedule.in_vain.saturating_add(SPACED);
+        if self.schedule.scan == Scan::Complete && self.holds() && self.schedule.in_vain <= self.most_probes() {
             // New data probes the hop as well as a copy does (RFC 8985 §7.3), and is never spurious.
             self.release_beyond(now, SPACED, out);
-            self.pace = Some(now + self.spacing());
+            self.schedule.silence = Some(now + self.spacing());
         } else {
-            if self.masks == Masks::Seen {
+            if self.detection.masks == Masks::Seen {
                 self.resend_lost(now, SPACED, out);
             }
             if self.awaits_arrivals(now) {
@@ -56,12 +56,10 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether no data is declared lost yet on a connection whose sender repairs the hop itself.
     fn awaits_arrivals(&self, now: Instant) -> bool {
-        self.hop.is_none() && self.is_in_charge(now) && self.walk.is_none() && !self.has_timed_out()
-    }
-
-    /// Returns whether all data in flight has been declared lost since the last arrival.
-    fn has_timed_out(&self) -> bool {
-        self.timed_out > self.progress.max(self.echoed)
+        self.hop.is_none()
+            && self.is_in_charge(now)
+            && self.schedule.scan == Scan::Complete
+            && !self.arrivals.has_timed_out()
     }
 
     /// Returns when the oldest packet in flight should have arrived, if local repair ends the silence; not before the
@@ -70,7 +68,7 @@ impl<P: Payload> Repair<P> {
         if self.hop.is_some() || !self.is_in_charge(now) {
             return None;
         }
-        let beyond = self.highest_marked.map_or(0, |highest| self.cache.index_after(highest));
+        let beyond = self.detection.highest_marked.map_or(0, |highest| self.cache.index_after(highest));
         let oldest = if beyond < self.cache.len() { beyond } else { 0 };
         let sent = self.cache.get_mut(oldest)?.last_sent;
         Some((sent + self.rtt.due()?).max(now + LEAST_MARGIN))
@@ -78,16 +76,16 @@ impl<P: Payload> Repair<P> {
 
     /// Records data from the sender, which can become overdue.
     pub(super) fn expect(&mut self, now: Instant) {
-        self.fresh = now;
-        if self.pace.is_none() {
-            self.pace = self.overdue(now);
+        self.arrivals.last_data = now;
+        if self.schedule.silence.is_none() {
+            self.schedule.silence = self.overdue(now);
         }
     }
 
     /// Returns the time until which the sender's last data is in the queue, where it probes the hop as well as a copy
     /// would.
     fn sender_shows(&self, now: Instant) -> Option<Instant> {
-        let dry = self.fresh + self.rtt.queue() + self.packet_time();
+        let dry = self.arrivals.last_data + self.rtt.queue() + self.packet_time();
         (self.awaits_arrivals(now) && now < dry).then_some(dry)
     }
 
@@ -100,20 +98,20 @@ impl<P: Payload> Repair<P> {
     /// acknowledgments were lost, the next one shows it before all data is retransmitted; if data was lost, it shows
     /// which.
     fn probe_overdue(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if self.in_vain > MOST_PROBES * SPACED {
+        if self.schedule.in_vain > MOST_PROBES * SPACED {
             return;
         }
         if let Some((last, _)) = self.last_on_hop() {
             self.resend(now, last, Trigger::Timer, out);
         }
-        self.pace = Some(now + self.packet_time());
+        self.schedule.silence = Some(now + self.packet_time());
     }
 
     /// Probes the hop with the last packet alone after all data declared lost in a silence has been resent. Its
     /// position in the order of transmissions shows which of it was lost. If delays grow suddenly, most of it was not.
     fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let heard = self.progress.max(self.echoed);
-        if !self.is_in_charge(now) || self.walk.is_some() || !self.has_timed_out() {
+        let heard = self.arrivals.last();
+        if !self.is_in_charge(now) || self.schedule.scan != Scan::Complete || !self.arrivals.has_timed_out() {
             return;
         }
         // Probes become rarer as the silence lasts. A fade that ends by packets, not by time, needs many.
@@ -123,33 +121,28 @@ impl<P: Payload> Repair<P> {
         {
             self.resend(now, index, Trigger::Timer, out);
         }
-        self.pace = Some(now + pause);
+        self.schedule.silence = Some(now + pause);
     }
 
     /// Acts when nothing has arrived for too long.
     pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
         // Once per silence: data resent since then may still be in flight.
-        if !self.is_in_charge(now) || !self.has_timed_out() {
-            self.order.time_out();
-            self.timed_out = now;
+        if !self.is_in_charge(now) || !self.arrivals.has_timed_out() {
+            self.detection.order.time_out();
+            self.arrivals.time_out(now);
         }
         self.take_back_marks();
         if let Some(front) = self.cache.get_mut(0) {
             front.by_timer = front.by_timer.saturating_add(1);
-            if front.by_timer > STEADY_TRIES {
-                self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
-            }
-            if front.seq.ge(self.recover) {
-                self.recover = self.stream.high;
-            }
+            self.backoff.time_out(front.by_timer, front.seq, self.stream.high);
             self.resend(now, 0, Trigger::Timer, out);
             self.expect_duplicates();
         }
-        if self.masks == Masks::Seen && !self.holds() {
+        if self.detection.masks == Masks::Seen && !self.holds() {
             self.resend_lost(now, SPACED, out);
         }
-        if self.is_in_charge(now) && self.pace.is_none() {
-            self.pace = Some(now + self.spacing());
+        if self.is_in_charge(now) && self.schedule.silence.is_none() {
+            self.schedule.silence = Some(now + self.spacing());
         }
     }
 }

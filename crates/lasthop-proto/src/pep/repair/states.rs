@@ -1,6 +1,7 @@
 //! States of one connection's repair, and their legal transitions.
 
 use super::super::snoop_config::Begin;
+use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
 /// Time after a silence during which losses are repaired on a connection whose losses are otherwise left to the sender
@@ -56,4 +57,48 @@ impl Responsibility {
             Self::BaseStationUntil(before) => Self::BaseStationUntil(before.max(until)),
         };
     }
+}
+
+/// Delivery on the hop, as far as this connection's arrivals show it.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | `Delivering` | the local timer expires | `TimedOut`, unless something arrives at that instant |
+/// | `TimedOut` | data is acknowledged or reported as arrived, or a copy returns as a duplicate | `Delivering` |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Delivery {
+    /// Something has arrived since data in flight was last declared lost.
+    Delivering,
+    /// All data in flight was declared lost, and nothing has arrived since.
+    TimedOut,
+}
+
+/// Scan of the cached packets for losses by transmission order.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | `Complete` | acknowledgment or timer; more packets are lost than may be sent now | `From` |
+/// | `From` | acknowledgment or timer; the next part is sent | `From`, or `Complete` after the last |
+///
+/// While the scan is not complete, the silence timer runs, unless losses are left to the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scan {
+    /// All packets in flight were examined.
+    Complete,
+    /// Packets starting at this number are still to be examined.
+    From(Seq),
+}
+
+/// Repairs that an acknowledgment has allowed.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | any | acknowledgment | `Allowed`, or `None` if all losses were repaired |
+/// | `Allowed` | timer | `Allowed` with fewer repairs, or `None` |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Burst {
+    /// None are left.
+    None,
+    /// The acknowledgment that arrived at `since` allows `repairs` more. They are due at once, before held data.
+    Allowed { since: Instant, repairs: u32 },
 }

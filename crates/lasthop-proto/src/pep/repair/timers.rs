@@ -2,7 +2,7 @@
 
 use super::hop::Hop;
 use super::link_rtt::FLOOR;
-use super::{LEAST_REPAIRS, Masks, Outbox, Repair};
+use super::{Burst, LEAST_REPAIRS, Masks, Outbox, Repair};
 use crate::packet::Payload;
 use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
@@ -16,13 +16,13 @@ impl<P: Payload> Repair<P> {
 
     /// Returns the time of the next action without regard to the pause in a silence.
     fn due(&self, config: &SnoopConfig) -> Option<Instant> {
-        if let Some(owed) = self.owed {
-            return Some(owed.since);
+        if let Burst::Allowed { since, .. } = self.schedule.burst {
+            return Some(since);
         }
         let paced = self.hop.as_ref().and_then(Hop::paced);
         let Some(timer) = self.timer(config) else { return paced };
-        let next = self.insistence.map(|insistence| insistence.next);
-        Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
+        let next = self.schedule.next(timer);
+        Some(paced.map_or(next, |paced| next.min(paced)))
     }
 
     /// Returns when the oldest packet is to be resent if nothing arrives.
@@ -38,12 +38,12 @@ impl<P: Payload> Repair<P> {
         // Progress shows that the hop works through its queue, and restarts the timer. Without reports of other losses,
         // it does not restart for packets sent before a timeout; otherwise a burst without later packets would cost a
         // timeout per packet.
-        let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
-        let since = if restarts { self.progress.max(self.echoed).max(front.last_sent) } else { front.last_sent };
+        let restarts = self.detection.masks == Masks::Seen || front.seq.ge(self.backoff.recover);
+        let since = if restarts { self.arrivals.last().max(front.last_sent) } else { front.last_sent };
         // The acknowledgment of a single packet may be delayed, that of two is not (RFC 9293 §3.8.6.3).
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
-        let timeout = timeout.saturating_mul(1 << self.doublings);
+        let timeout = timeout.saturating_mul(1 << self.backoff.doublings);
         Some(since + timeout.max(self.others_take(since)).min(config.timer_max.max(FLOOR)))
             .filter(|&at| at != Instant::FAR_FUTURE)
     }
@@ -51,21 +51,21 @@ impl<P: Payload> Repair<P> {
     /// Performs the actions that are due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         if self.sleeps(now) {
-            (self.late, self.pace, self.insistence, self.owed) = (None, None, None, None);
+            self.schedule.stop();
         }
-        if self.owed.is_some() {
-            self.resend_owed(now, out);
+        if self.schedule.burst != Burst::None {
+            self.resend_burst(now, out);
             self.release(now, out);
         }
         if self.hop.as_ref().and_then(Hop::paced).is_some_and(|paced| paced <= now) {
             self.release(now, out);
         }
         self.insist(now, out);
-        if self.late.is_some_and(|late| late <= now) {
-            self.late = None;
+        if self.schedule.reordered.is_some_and(|late| late <= now) {
+            self.schedule.reordered = None;
             self.resend_lost(now, LEAST_REPAIRS, out);
         }
-        if self.pace.is_some_and(|pace| pace <= now) {
+        if self.schedule.silence.is_some_and(|pace| pace <= now) {
             self.on_silence(now, out);
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
