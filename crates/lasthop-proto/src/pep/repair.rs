@@ -51,7 +51,7 @@ pub(super) use news::{Heard, News};
 use schedule::Schedule;
 use signals::Signals;
 pub(super) use sizes::Sizes;
-use states::{Burst, Responsibility, Scan};
+use states::{Burst, LocalTimer, Responsibility, Scan};
 use timestamps::copy_of;
 
 /// Maximum number of repairs triggered by one acknowledgment: `LEAST_REPAIRS`, enough for most bursts, plus one per

@@ -6,7 +6,7 @@
 //! only the mobile host acknowledges data.
 
 use super::timestamps::copy_of;
-use super::{Burst, MOST_PROBES, Outbox, Repair, SPACED};
+use super::{Burst, LocalTimer, MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority, Segment};
 use crate::pep::cache::{Cached, Overlap, Whereabouts};
@@ -231,7 +231,7 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some()
             && now.since(self.arrivals.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
             && self.cache.is_unbroken(first, count, seq, end)
-            && self.timer(config).is_some()
+            && matches!(self.timer(config), LocalTimer::Running(_))
     }
 
     /// Returns whether the timeout of the oldest packet was spurious: its acknowledgment arrives sooner than the hop

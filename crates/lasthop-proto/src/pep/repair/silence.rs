@@ -12,6 +12,19 @@ const SELDOM: u64 = 32;
 /// Minimum number of packets in flight from which the hop's rate is estimated.
 const LEAST_UNDER_WAY: u64 = 4;
 
+/// Action of the silence timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SilenceAction {
+    /// Nothing until this time: other connections receive, or the sender's data probes the hop. No probe is needed to
+    /// find the end of the silence. Data in flight is queued or lost, which the local timer decides.
+    Wait(Instant),
+    /// Release held data beyond the window. It probes the hop as well as a copy does (RFC 8985 §7.3), and is never
+    /// spurious.
+    Release,
+    /// Resend the next packets declared lost. If there are none, probe the hop with a copy of the last packet.
+    Resend,
+}
+
 impl<P: Payload> Repair<P> {
     /// Records that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it
     /// wait.
@@ -22,35 +35,43 @@ impl<P: Payload> Repair<P> {
         }
     }
 
+    /// Returns the action of the silence timer, which expires at `now`.
+    fn silence_action(&self, now: Instant) -> SilenceAction {
+        if self.schedule.scan == Scan::Complete {
+            if let Some(took) = self.others_hear(now) {
+                return SilenceAction::Wait(now + took);
+            }
+            if let Some(dry) = self.sender_shows(now) {
+                return SilenceAction::Wait(dry);
+            }
+            if self.holds() && self.schedule.in_vain.saturating_add(SPACED) <= self.most_probes() {
+                return SilenceAction::Release;
+            }
+        }
+        SilenceAction::Resend
+    }
+
     /// Acts when nothing has arrived since the last spaced transmission.
     pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if self.schedule.scan == Scan::Complete
-            && let Some(took) = self.others_hear(now)
-        {
-            // No probe is needed to find the end of the silence. Data in flight is queued or lost, which the timer
-            // decides.
-            self.schedule.silence = Some(now + took);
-            return;
-        }
-        if let Some(dry) = self.sender_shows(now) {
-            self.schedule.silence = Some(dry);
+        let action = self.silence_action(now);
+        if let SilenceAction::Wait(until) = action {
+            self.schedule.silence = Some(until);
             return;
         }
         self.schedule.silence = None;
         self.schedule.in_vain = self.schedule.in_vain.saturating_add(SPACED);
-        if self.schedule.scan == Scan::Complete && self.holds() && self.schedule.in_vain <= self.most_probes() {
-            // New data probes the hop as well as a copy does (RFC 8985 §7.3), and is never spurious.
+        if action == SilenceAction::Release {
             self.release_beyond(now, SPACED, out);
             self.schedule.silence = Some(now + self.spacing());
+            return;
+        }
+        if self.detection.masks == Masks::Seen {
+            self.resend_lost(now, SPACED, out);
+        }
+        if self.awaits_arrivals(now) {
+            self.probe_overdue(now, out);
         } else {
-            if self.detection.masks == Masks::Seen {
-                self.resend_lost(now, SPACED, out);
-            }
-            if self.awaits_arrivals(now) {
-                self.probe_overdue(now, out);
-            } else {
-                self.probe_silence(now, out);
-            }
+            self.probe_silence(now, out);
         }
     }
 

@@ -102,3 +102,30 @@ pub(super) enum Burst {
     /// The acknowledgment that arrived at `since` allows `repairs` more. They are due at once, before held data.
     Allowed { since: Instant, repairs: u32 },
 }
+
+/// Local retransmission timer of the oldest packet. It runs while data is outstanding, except in the states below.
+///
+/// The state is not stored: it follows from the oldest packet, the window and the timeout.
+///
+/// | event | may change it |
+/// |---|---|
+/// | data | `Idle` to any other; `GivenUp` to any other, since the sender has resent the packet |
+/// | acknowledgment | any to any |
+/// | timer | `Running` to any except `Idle` |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LocalTimer {
+    /// Nothing is outstanding.
+    Idle,
+    /// No acknowledgment has arrived yet. If the only packet seen of a connection is lost, none ever will.
+    Unanswered,
+    /// The mobile host's window is closed.
+    WindowClosed,
+    /// The timer has resent the packet so often that it is left to the sender.
+    GivenUp,
+    /// The missing packet before the oldest exceeds the path MTU and is left to the sender.
+    TooLarge,
+    /// The timeout ends beyond the range of the clock.
+    Never,
+    /// It expires at this time.
+    Running(Instant),
+}

@@ -2,7 +2,7 @@
 
 use super::hop::Hop;
 use super::link_rtt::FLOOR;
-use super::{Burst, LEAST_REPAIRS, Masks, Outbox, Repair};
+use super::{Burst, LEAST_REPAIRS, LocalTimer, Masks, Outbox, Repair};
 use crate::packet::Payload;
 use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
@@ -20,20 +20,25 @@ impl<P: Payload> Repair<P> {
             return Some(since);
         }
         let paced = self.hop.as_ref().and_then(Hop::paced);
-        let Some(timer) = self.timer(config) else { return paced };
+        let LocalTimer::Running(timer) = self.timer(config) else { return paced };
         let next = self.schedule.next(timer);
         Some(paced.map_or(next, |paced| next.min(paced)))
     }
 
-    /// Returns when the oldest packet is to be resent if nothing arrives.
-    pub(super) fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
-        let front = self.cache.front()?;
-        if self.stream.last_ack.is_none() || self.stream.is_closed() || front.by_timer >= config.max_local_retries {
-            return None;
+    /// Returns the state of the local retransmission timer, which is that of the oldest packet.
+    pub(super) fn timer(&self, config: &SnoopConfig) -> LocalTimer {
+        let Some(front) = self.cache.front() else { return LocalTimer::Idle };
+        if self.stream.last_ack.is_none() {
+            return LocalTimer::Unanswered;
+        }
+        if self.stream.is_closed() {
+            return LocalTimer::WindowClosed;
+        }
+        if front.by_timer >= config.max_local_retries {
+            return LocalTimer::GivenUp;
         }
         if self.sizes.are_limited() && front.whereabouts == Whereabouts::Arrived {
-            // The missing packet before it exceeds the path MTU and is left to the sender.
-            return None;
+            return LocalTimer::TooLarge;
         }
         // Progress shows that the hop works through its queue, and restarts the timer. Without reports of other losses,
         // it does not restart for packets sent before a timeout; otherwise a burst without later packets would cost a
@@ -44,8 +49,8 @@ impl<P: Payload> Repair<P> {
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.backoff.doublings);
-        Some(since + timeout.max(self.others_take(since)).min(config.timer_max.max(FLOOR)))
-            .filter(|&at| at != Instant::FAR_FUTURE)
+        let at = since + timeout.max(self.others_take(since)).min(config.timer_max.max(FLOOR));
+        if at == Instant::FAR_FUTURE { LocalTimer::Never } else { LocalTimer::Running(at) }
     }
 
     /// Performs the actions that are due.
@@ -61,14 +66,14 @@ impl<P: Payload> Repair<P> {
             self.release(now, out);
         }
         self.insist(now, out);
-        if self.schedule.reordered.is_some_and(|late| late <= now) {
+        if self.schedule.reordered.is_some_and(|at| at <= now) {
             self.schedule.reordered = None;
             self.resend_lost(now, LEAST_REPAIRS, out);
         }
-        if self.schedule.silence.is_some_and(|pace| pace <= now) {
+        if self.schedule.silence.is_some_and(|at| at <= now) {
             self.on_silence(now, out);
         }
-        if self.timer(config).is_some_and(|timer| timer <= now) {
+        if matches!(self.timer(config), LocalTimer::Running(timer) if timer <= now) {
             self.responsibility.time_out(now);
             self.handle_timeout(now, out);
         }
