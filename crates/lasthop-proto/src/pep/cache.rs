@@ -605,6 +605,11 @@ impl<P: Payload> Cache<P> {
 
 #[cfg(test)]
 impl<P> Cache<P> {
+    /// Returns the packets that have not been processed, acknowledged ones included.
+    pub fn unprocessed(&self) -> impl Iterator<Item = &Cached<P>> {
+        self.packets.iter().skip(self.counted)
+    }
+
     /// Checks the invariants.
     pub fn check(&self) {
         let after = self.packets.iter().skip(1);

@@ -378,5 +378,13 @@ fn during(rate: u64, time: Duration) -> u64 {
 }
 
 #[cfg(test)]
+impl HopWindow {
+    /// Returns the number of bytes on the hop.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+}
+
+#[cfg(test)]
 #[path = "hop_window_tests.rs"]
 mod tests;

@@ -15,6 +15,8 @@ mod link_rtt;
 mod masks;
 mod news;
 mod order;
+#[cfg(test)]
+mod properties;
 mod reordering;
 mod schedule;
 mod signals;

@@ -8,7 +8,13 @@ use crate::time::{Duration, Instant};
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// Pause of timer-driven repairs. An acknowledgment ends it; each further one in the same silence is twice as long.
+/// Pause of timer-driven repairs.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | `None` | the budget is exhausted | `Until` |
+/// | `Until` | the budget is still exhausted afterwards | `Until`, twice as long |
+/// | `Until` | acknowledgment | `None` |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pause {
     /// The budget was not exhausted in this silence.
@@ -24,7 +30,7 @@ pub(super) struct Budget {
     spent: u32,
     /// Time at which the mobile host was last heard.
     heard: Instant,
-    pause: Pause,
+    pub pause: Pause,
 }
 
 impl Budget {

@@ -416,3 +416,22 @@ impl<P: Payload> Repair<P> {
         u64::from(self.duplicates.above()) * u64::from(len)
     }
 }
+
+#[cfg(test)]
+impl<P: Payload> Repair<P> {
+    /// Checks the invariants of flow control.
+    pub(super) fn check_hop(&self) {
+        let bytes = |wanted| -> u64 {
+            let packets = self.cache.unprocessed().filter(|packet| packet.whereabouts == wanted);
+            packets.map(|packet| u64::from(packet.len)).sum()
+        };
+        let Some(hop) = &self.hop else {
+            assert_eq!(bytes(Whereabouts::Held), 0);
+            return;
+        };
+        assert_eq!(hop.held, bytes(Whereabouts::Held));
+        assert_eq!(hop.window.in_flight(), bytes(Whereabouts::OnHop));
+        let first = self.cache.unprocessed().find(|packet| packet.whereabouts == Whereabouts::Held);
+        assert!(first.is_none_or(|first| hop.first_held.le(first.seq)), "{}", hop.first_held);
+    }
+}

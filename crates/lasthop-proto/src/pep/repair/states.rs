@@ -95,6 +95,8 @@ pub(super) enum Scan {
 /// |---|---|---|
 /// | any | acknowledgment | `Allowed`, or `None` if all losses were repaired |
 /// | `Allowed` | timer | `Allowed` with fewer repairs, or `None` |
+///
+/// If the reordering timer completes the scan, the burst ends with its next part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Burst {
     /// None are left.
@@ -107,11 +109,13 @@ pub(super) enum Burst {
 ///
 /// The state is not stored: it follows from the oldest packet, the window and the timeout.
 ///
-/// | event | may change it |
-/// |---|---|
-/// | data | `Idle` to any other; `GivenUp` to any other, since the sender has resent the packet |
-/// | acknowledgment | any to any |
-/// | timer | `Running` to any except `Idle` |
+/// | event | from | to |
+/// |---|---|---|
+/// | data that becomes, replaces or removes the oldest packet | any | any |
+/// | acknowledgment | any | any |
+/// | timer | `Running` | `GivenUp`, `Never` |
+///
+/// In addition, everything restarts when packets turn out to exceed the path MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LocalTimer {
     /// Nothing is outstanding.
