@@ -9,15 +9,15 @@ mod copies;
 mod data;
 mod detection;
 mod duplicates;
+mod extra_copies;
 mod hop;
-mod insistence;
 mod link_rtt;
-mod masks;
 mod news;
 mod order;
 #[cfg(test)]
 mod properties;
 mod reordering;
+mod reports;
 mod schedule;
 mod signals;
 mod silence;
@@ -44,7 +44,7 @@ use arrivals::Arrivals;
 use backoff::Backoff;
 use budget::Budget;
 pub(super) use data::{DataVerdict, Place};
-use detection::{Detection, Masks};
+use detection::{Detection, Reports};
 use duplicates::Duplicates;
 use hop::Hop;
 pub(super) use hop::Passage;
@@ -118,7 +118,7 @@ pub(super) struct Repair<P> {
     detection: Detection,
     schedule: Schedule,
     /// Latest timestamp of the sender's retransmissions, until the mobile host has echoed it.
-    ahead: Option<u32>,
+    newest_timestamp: Option<u32>,
     /// Packet sizes that arrive.
     sizes: Sizes,
     budget: Budget,
@@ -146,7 +146,7 @@ impl<P: Payload> Repair<P> {
             duplicates: Duplicates::new(start),
             detection: Detection::new(),
             schedule: Schedule::IDLE,
-            ahead: None,
+            newest_timestamp: None,
             sizes: Sizes::default(),
             budget: Budget::new(now),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
@@ -154,7 +154,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Returns whether losses are left to the sender: all packets pass, and the connection is only tracked.
-    fn sleeps(&self, now: Instant) -> bool {
+    fn is_left_to_sender(&self, now: Instant) -> bool {
         self.responsibility.is_senders(now)
     }
 
@@ -183,7 +183,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether losses are repaired only here: the sender is under flow control, or a silence has activated
     /// local repair.
-    pub(super) fn is_in_charge(&self, now: Instant) -> bool {
+    pub(super) fn repairs_alone(&self, now: Instant) -> bool {
         self.hop.is_some() || self.responsibility.is_activated(now)
     }
 
@@ -194,15 +194,15 @@ impl<P: Payload> Repair<P> {
 
     fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
         if let Some(cached) = self.cache.get_mut(index)
-            && self.sizes.is_in_vain(cached.len, cached.first_sent, cached.local)
+            && self.sizes.is_futile(cached.len, cached.first_sent, cached.local)
         {
             return;
         }
         let recent = self.recent();
         if index == 0 && trigger == Trigger::Hole {
-            self.begin_to_insist(now);
+            self.schedule_extra_copies(now);
         }
-        let in_charge = self.is_in_charge(now);
+        let in_charge = self.repairs_alone(now);
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));

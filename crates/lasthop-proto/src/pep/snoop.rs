@@ -165,7 +165,7 @@ impl<P: Payload> Snoop<P> {
         if port == Port::WIRED {
             let end = segment.seq + packet.seq_len();
             let verdict = self.counted(slot, |connection, _, out| match take {
-                Take::Believed if end != segment.seq => connection.pass_by(&segment, end, out),
+                Take::Believed if end != segment.seq => connection.pass_uncached(&segment, end, out),
                 Take::Old => {
                     connection.pass_old_data();
                     DataVerdict::Forward
@@ -301,7 +301,7 @@ impl<P: Payload> Snoop<P> {
         let edge = connection.edge_with(segment);
         self.restart(now, slot, start);
         if let Some((_, connection)) = self.connections.get_mut(slot) {
-            connection.tell_edge(edge);
+            connection.set_edge(edge);
         }
         self.connections.touch(slot);
     }
@@ -383,7 +383,7 @@ impl<P: Payload> Snoop<P> {
     fn take_refused_ack(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
         let overtaken = connection.tracking.is_overtaken(packet.from, segment);
-        if !overtaken || !connection.keeps_overtaken(now, &self.config, segment.ack) {
+        if !overtaken || !connection.suppresses_reordered(now, &self.config, segment.ack) {
             return AckVerdict::Forward;
         }
         self.out.events.push_back((packet.flow, Event::DupAckSuppressed { ack: segment.ack }));
@@ -392,7 +392,7 @@ impl<P: Payload> Snoop<P> {
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
-        connection.hear_of(self.neighbours.of(connection.entry.owner));
+        connection.set_others(self.neighbours.of(connection.entry.owner));
         let told = self.counted(slot, |connection, config, out| {
             let verdict = connection.on_ack(now, config, packet, segment, out);
             connection.release(now, out);
@@ -460,18 +460,18 @@ impl<P: Payload> Snoop<P> {
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.entry.queued = None;
-            connection.hear_of(self.neighbours.of(connection.entry.owner));
+            connection.set_others(self.neighbours.of(connection.entry.owner));
             if connection.poll_deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 let (owner, heard) = (connection.entry.owner, connection.last_heard());
-                if connection.bets_more_than(FREE) && !self.neighbours.may_bet(owner, now, heard) {
+                if connection.spends_more_than(FREE) && !self.neighbours.may_bet(owner, now, heard) {
                     connection.pause(now);
                 } else {
-                    let is_bet = connection.bets_more_than(0);
+                    let is_bet = connection.spends_more_than(0);
                     connection.on_timer(now, &self.config, &mut self.out);
                     let by_timer = |why: &Why| matches!(why, Why::Repair(Trigger::Timer));
                     let bets = self.out.packets.range(before..).filter(|(_, why, _)| by_timer(why)).count() as u32;
                     if is_bet && bets > 0 {
-                        self.neighbours.pay(owner, heard, connection.count_bets(bets), bets);
+                        self.neighbours.pay(owner, heard, connection.count_timer_repairs(bets), bets);
                     }
                 }
             }

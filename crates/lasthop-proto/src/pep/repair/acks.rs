@@ -2,8 +2,8 @@
 
 use super::super::cache::{Cached, Pace};
 use super::super::snoop_config::{LocalDetection, SnoopConfig, TcpAwareness};
-use super::masks::hide_blocks;
-use super::{Burst, LEAST_REPAIRS, MOST_REPAIRS, Masks, Outbox, Repair, is_too_soon};
+use super::reports::hide_blocks;
+use super::{Burst, LEAST_REPAIRS, MOST_REPAIRS, Outbox, Repair, Reports, is_too_soon};
 use crate::event::Event;
 use crate::packet::{Flags, FlowId, Packet, Payload, Segment};
 use crate::seq::Seq;
@@ -67,7 +67,7 @@ impl<P: Payload> Repair<P> {
         }
         self.answers.stale = 0;
         if !segment.flags.has(Flags::SYN) {
-            self.draw_in(packet);
+            self.clamp_receive_window(packet);
         }
         let advanced = self.stream.last_ack != Some(ack);
         self.detection.order.kept = self.detection.reordering.kept(now);
@@ -90,24 +90,24 @@ impl<P: Payload> Repair<P> {
         }
         let smart = config.detection == LocalDetection::Smart;
         self.detection.reordering.heed(now, segment, &self.rtt);
-        let (masked, marked) = if smart { self.take_masks(now, ack, segment) } else { (false, 0) };
-        if self.sleeps(now) {
+        let (reported, marked) = if smart { self.take_reports(now, ack, segment) } else { (false, 0) };
+        if self.is_left_to_sender(now) {
             return AckVerdict::Forward;
         }
-        if self.detection.masks == Masks::Seen {
+        if self.detection.reports == Reports::Seen {
             let repairs = LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS);
             self.schedule.burst = Burst::Allowed { since: now, repairs };
             self.resend_burst(now, out);
         }
-        let echo = smart && self.detection.copies.explain(segment);
-        if echo && self.is_in_charge(now) {
-            self.hear_echo(now);
+        let is_spurious = smart && self.detection.copies.explain(segment);
+        if is_spurious && self.repairs_alone(now) {
+            self.on_returned_copy(now);
         }
-        if repeats && echo && !masked && config.awareness == TcpAwareness::Aware {
+        if repeats && is_spurious && !reported && config.awareness == TcpAwareness::Aware {
             return AckVerdict::Hold;
         }
         if duplicate {
-            let repaired = if masked || (self.detection.masks == Masks::Seen && smart) {
+            let repaired = if reported || (self.detection.reports == Reports::Seen && smart) {
                 self.repairs_all(config, ack)
             } else {
                 self.on_duplicate(now, config, ack, out)
@@ -117,7 +117,7 @@ impl<P: Payload> Repair<P> {
             }
             // With a timestamp older than the sender has seen, the answer would look like a replay.
             self.answers.restamp(segment.options.timestamps);
-        } else if masked && pure && self.hides_losses(config) && self.repairs_all(config, ack) {
+        } else if reported && pure && self.hides_losses(config) && self.repairs_all(config, ack) {
             hide_blocks(packet);
         }
         AckVerdict::Forward
@@ -125,7 +125,8 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether losses that are repaired here are hidden from the sender.
     fn hides_losses(&self, config: &SnoopConfig) -> bool {
-        let tells = config.tells_congestion == Switch::On && self.hop.is_none() && self.detection.masks == Masks::Seen;
+        let tells =
+            config.tells_congestion == Switch::On && self.hop.is_none() && self.detection.reports == Reports::Seen;
         config.awareness == TcpAwareness::Aware && !(tells && self.rtt.is_nearly_full())
     }
 
@@ -150,7 +151,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether a reordered acknowledgment carries nothing that the sender needs: it is old, or the losses that
     /// it reports are repaired here.
-    pub fn keeps_overtaken(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
+    pub fn suppresses_reordered(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
         let is_old = self.stream.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
         config.awareness == TcpAwareness::Aware && self.is_certain(now) && (is_old || self.repairs_all(config, ack))
     }
@@ -161,16 +162,16 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Records that something has arrived.
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(super) fn on_arrival(&mut self, now: Instant) {
         self.arrivals.progress(now);
-        (self.backoff.doublings, self.schedule.in_vain) = (0, 0);
+        (self.backoff.doublings, self.schedule.unanswered) = (0, 0);
         self.schedule.silence = if self.holds() { Some(now + self.rtt.silence()) } else { self.overdue(now) };
     }
 
     /// Returns whether the mobile host's last acknowledgment may still be repeated to the sender. The time is limited,
     /// so that incorrect state cannot silence a connection.
     pub(super) fn is_certain(&self, now: Instant) -> bool {
-        now.since(self.arrivals.progress) < CERTAIN && !self.sleeps(now)
+        now.since(self.arrivals.progress) < CERTAIN && !self.is_left_to_sender(now)
     }
 
     /// Advances the cumulative acknowledgment to `ack` and returns the number of packets that this removes.
@@ -181,7 +182,7 @@ impl<P: Payload> Repair<P> {
         if self.timed_out_early(now) {
             self.backoff.recover = ack;
         }
-        self.watch_order(now);
+        self.detect_reordering(now);
         let packets = self.cache.acknowledge(ack);
         self.stream.last_ack = Some(ack);
         if let Some(front) = self.cache.front()
@@ -193,9 +194,9 @@ impl<P: Payload> Repair<P> {
                 self.sizes.arrived(piece, now);
             }
         }
-        self.heard(now);
-        self.duplicates.end_echoes(ack);
-        self.expect_echoes(u32::from(doubtful));
+        self.on_arrival(now);
+        self.duplicates.end_spurious(ack);
+        self.expect_spurious(u32::from(doubtful));
         self.take_out(now, Pace::Acknowledgment, out);
         self.detection.acknowledged(ack);
         self.repair_next_hole(now, ack, packets, out);
@@ -222,6 +223,6 @@ impl<P: Payload> Repair<P> {
                 hop.sample(now, crossing, ack, self.stream.high);
             }
         }
-        self.expect_echoes(taken.unproven);
+        self.expect_spurious(taken.unproven);
     }
 }

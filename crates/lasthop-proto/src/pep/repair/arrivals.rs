@@ -10,7 +10,7 @@ pub(super) struct Arrivals {
     /// Time at which the cumulative acknowledgment last advanced, or data above it was shown to have arrived.
     pub progress: Instant,
     /// Time at which a local copy last returned as a duplicate: nothing new has arrived, but the hop is up.
-    echoed: Instant,
+    copy_returned: Instant,
     /// Time at which the sender last sent anything.
     pub last_data: Instant,
     pub delivery: Delivery,
@@ -20,12 +20,12 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub const fn new(now: Instant) -> Self {
-        Self { progress: now, echoed: now, last_data: now, delivery: Delivery::Delivering, others: None }
+        Self { progress: now, copy_returned: now, last_data: now, delivery: Delivery::Delivering, others: None }
     }
 
     /// Returns the time at which the mobile host last showed that the hop is up.
     pub fn last(&self) -> Instant {
-        self.progress.max(self.echoed)
+        self.progress.max(self.copy_returned)
     }
 
     /// Records that data has arrived at the mobile host.
@@ -34,8 +34,8 @@ impl Arrivals {
     }
 
     /// Records that a local copy has returned as a duplicate.
-    pub fn echo(&mut self, now: Instant) {
-        (self.echoed, self.delivery) = (now, Delivery::Delivering);
+    pub fn on_returned_copy(&mut self, now: Instant) {
+        (self.copy_returned, self.delivery) = (now, Delivery::Delivering);
     }
 
     /// Records that all data in flight is declared lost. An arrival at the same instant is no silence.

@@ -50,7 +50,7 @@ impl Budget {
 
 impl<P: Payload> Repair<P> {
     /// Returns whether the next action is a timer-driven repair beyond the `free` ones of each silence.
-    pub fn bets_more_than(&self, free: u32) -> bool {
+    pub fn spends_more_than(&self, free: u32) -> bool {
         self.schedule.burst == Burst::None && self.budget.spent >= free
     }
 
@@ -60,7 +60,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Counts `bets` timer-driven repairs. Returns their number before in this silence.
-    pub fn count_bets(&mut self, bets: u32) -> u32 {
+    pub fn count_timer_repairs(&mut self, bets: u32) -> u32 {
         let before = self.budget.spent;
         self.budget.spent = before.saturating_add(bets);
         before

@@ -62,7 +62,7 @@ impl<P: Payload> Repair<P> {
     ) -> DataVerdict {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
         if self.sizes.exceeds(packet.len, seq, end) {
-            return self.pass_by(segment, end, out);
+            return self.pass_uncached(segment, end, out);
         }
         if seq.ge(self.stream.high) {
             self.stream.high = end;
@@ -76,16 +76,16 @@ impl<P: Payload> Repair<P> {
             return DataVerdict::Restart;
         }
         if !self.cache.agrees(first, count, packet) {
-            self.disown(first, count, out);
+            self.drop_overlapped(first, count, out);
             self.detection.copies.by_sender(end);
             return DataVerdict::Forward;
         }
-        if !self.sleeps(now) && self.has_in_hand(now, config, seq, end, overlap) {
+        if !self.is_left_to_sender(now) && self.is_repairing(now, config, seq, end, overlap) {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }
         self.detection.copies.by_sender(end);
-        self.goes_ahead(segment);
+        self.note_timestamp(segment);
         if !matches!(overlap, Overlap::Cuts { .. }) {
             return DataVerdict::Store(Place::Within { first, count });
         }
@@ -106,13 +106,13 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Lets data from the wire up to `end` pass uncached. Cached packets that it overlaps are dropped.
-    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
+    pub fn pass_uncached(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
         self.stream.high = self.stream.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
         if count > MOST_MET {
             return DataVerdict::Restart;
         }
-        self.disown(first, count, out);
+        self.drop_overlapped(first, count, out);
         self.detection.copies.by_sender(end);
         DataVerdict::Forward
     }
@@ -127,12 +127,12 @@ impl<P: Payload> Repair<P> {
     /// Restores sizes and right edge after a restart.
     pub fn keep_sizes(&mut self, sizes: Sizes, edge: Option<Seq>) {
         self.sizes = sizes;
-        self.tell_edge(edge);
+        self.set_edge(edge);
     }
 
     /// Drops packets of which another version was sent: only the ends can tell which is right. Held ones are sent as
     /// planned.
-    fn disown(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
+    fn drop_overlapped(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
         let recent = self.recent();
         let Outbox { packets, places, .. } = out;
         self.cache.remove(first, count, places, |old| {
@@ -177,7 +177,7 @@ impl<P: Payload> Repair<P> {
     /// Records that old data passes to the mobile host, which will answer it.
     pub fn pass_old_data(&mut self) {
         if let Some(last_ack) = self.stream.last_ack {
-            self.expect_echoes(1);
+            self.expect_spurious(1);
             self.detection.copies.by_sender(last_ack);
         }
     }
@@ -189,7 +189,7 @@ impl<P: Payload> Repair<P> {
             Place::Back => {
                 self.cache.push(Cached::new(now, packet, seq, Origin::Fresh, &mut out.places));
                 let passage = self.admit(now, self.cache.len() - 1, len);
-                self.expect(now);
+                self.on_sender_data(now);
                 passage
             }
             Place::Within { first, count } => {
@@ -225,7 +225,7 @@ impl<P: Payload> Repair<P> {
                         hop.sent(len);
                     }
                 }
-                self.expect(now);
+                self.on_sender_data(now);
                 Passage::Now
             }
         }

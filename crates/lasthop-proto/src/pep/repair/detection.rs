@@ -12,7 +12,7 @@ use crate::seq::Seq;
 /// |---|---|---|
 /// | `Unseen` | acknowledgment with a SMART number or a SACK block | `Seen` |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Masks {
+pub(super) enum Reports {
     Unseen,
     Seen,
 }
@@ -20,7 +20,7 @@ pub(super) enum Masks {
 /// Reports of the mobile host, and the order of transmissions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Detection {
-    pub masks: Masks,
+    pub reports: Reports,
     /// SACK blocks processed last.
     pub blocks: SackBlocks,
     /// Highest packet that the mobile host reported as received.
@@ -35,7 +35,7 @@ impl Detection {
     /// Returns the state before any report.
     pub fn new() -> Self {
         Self {
-            masks: Masks::Unseen,
+            reports: Reports::Unseen,
             blocks: SackBlocks::default(),
             highest_marked: None,
             order: Order::default(),

@@ -1,4 +1,4 @@
-//! Losses shown by duplicate acknowledgments that report no arrivals ([`Masks::Unseen`]).
+//! Losses shown by duplicate acknowledgments that report no arrivals ([`Reports::Unseen`]).
 //!
 //! Each duplicate stems from a packet that arrived above the hole at the last acknowledgment, or from a spurious copy.
 //! The counts below tell these apart.
@@ -6,7 +6,7 @@
 use super::super::cache::Origin;
 use super::super::snoop_config::SnoopConfig;
 use super::link_rtt::FLOOR;
-use super::{Masks, Outbox, Repair, given_up};
+use super::{Outbox, Repair, Reports, given_up};
 use crate::node::Trigger;
 use crate::packet::Payload;
 use crate::seq::Seq;
@@ -20,36 +20,36 @@ pub(super) struct Duplicates {
     /// Number of duplicates that packets sent before the last local retransmission may still cause.
     expected: u32,
     /// Number of duplicates that spurious copies may still cause.
-    echoes: u32,
+    spurious: u32,
     /// Acknowledgment above which these end.
-    echoes_end: Seq,
+    spurious_end: Seq,
 }
 
 impl Duplicates {
     pub const fn new(start: Seq) -> Self {
-        Self { above: 0, expected: 0, echoes: 0, echoes_end: start }
+        Self { above: 0, expected: 0, spurious: 0, spurious_end: start }
     }
 
     /// Records that `copies` spurious copies are in flight, while data ends at `high`.
-    pub fn expect_echoes(&mut self, copies: u32, high: Seq) {
+    pub fn expect_spurious(&mut self, copies: u32, high: Seq) {
         if copies > 0 {
-            self.echoes = self.echoes.saturating_add(copies);
-            self.echoes_end = high;
+            self.spurious = self.spurious.saturating_add(copies);
+            self.spurious_end = high;
         }
     }
 
     /// Forgets spurious copies of data that was in flight before all of it was acknowledged.
-    pub fn end_echoes(&mut self, ack: Seq) {
-        if self.echoes_end.lt(ack) {
-            (self.echoes, self.echoes_end) = (0, ack);
+    pub fn end_spurious(&mut self, ack: Seq) {
+        if self.spurious_end.lt(ack) {
+            (self.spurious, self.spurious_end) = (0, ack);
         }
     }
 
     /// Returns whether a duplicate was caused by a spurious copy, and counts it.
-    fn take_echo(&mut self) -> bool {
-        let is_echo = self.echoes > 0;
-        self.echoes = self.echoes.saturating_sub(1);
-        is_echo
+    fn take_spurious(&mut self) -> bool {
+        let is_spurious = self.spurious > 0;
+        self.spurious = self.spurious.saturating_sub(1);
+        is_spurious
     }
 
     /// Returns whether exactly one packet is known to have arrived above the hole.
@@ -65,8 +65,8 @@ impl Duplicates {
 
 impl<P: Payload> Repair<P> {
     /// Records that `copies` spurious copies are in flight.
-    pub(super) fn expect_echoes(&mut self, copies: u32) {
-        self.duplicates.expect_echoes(copies, self.stream.high);
+    pub(super) fn expect_spurious(&mut self, copies: u32) {
+        self.duplicates.expect_spurious(copies, self.stream.high);
     }
 
     /// Moves on to the hole at `ack`, after an acknowledgment has removed `packets`.
@@ -76,8 +76,10 @@ impl<P: Payload> Repair<P> {
         // be declared lost.
         self.duplicates.above = self.duplicates.above.saturating_sub(packets.saturating_sub(1));
         self.duplicates.expected = 0;
-        let burst =
-            self.duplicates.above > 0 && packets > 0 && self.detection.masks == Masks::Unseen && !self.sleeps(now);
+        let burst = self.duplicates.above > 0
+            && packets > 0
+            && self.detection.reports == Reports::Unseen
+            && !self.is_left_to_sender(now);
         match self.cache.front() {
             Some(front) if burst && front.covers(ack) && !front.sent_again() => {
                 self.resend(now, 0, Trigger::Duplicates, out);
@@ -87,14 +89,14 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Handles a duplicate acknowledgment without a mask. Returns whether the loss that it indicates is being repaired
+    /// Handles a duplicate acknowledgment without a report. Returns whether the loss that it indicates is being repaired
     /// here.
     pub(super) fn on_duplicate(&mut self, now: Instant, config: &SnoopConfig, ack: Seq, out: &mut Outbox<P>) -> bool {
         let Some(front) = self.cache.front() else { return false };
         if !front.covers(ack) || front.origin == Origin::Resent || given_up(front, config) {
             return false;
         }
-        if self.duplicates.take_echo() {
+        if self.duplicates.take_spurious() {
             return true;
         }
         self.duplicates.above = self.duplicates.above.saturating_add(1);

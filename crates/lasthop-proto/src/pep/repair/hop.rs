@@ -226,7 +226,14 @@ impl<P: Payload> Repair<P> {
     /// acknowledgment, which never comes if the only packet seen of a connection is lost. Returns false as well if
     /// nothing has arrived for several timeouts: the hop may have been down, and the sender may learn sooner that it is
     /// up again.
-    pub(super) fn has_in_hand(&self, now: Instant, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
+    pub(super) fn is_repairing(
+        &self,
+        now: Instant,
+        config: &SnoopConfig,
+        seq: Seq,
+        end: Seq,
+        overlap: Overlap,
+    ) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
         self.hop.is_some()
             && now.since(self.arrivals.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
@@ -340,7 +347,7 @@ impl<P: Payload> Repair<P> {
     /// Returns the interval between spaced repairs: the time in which the hop has recently delivered as much.
     pub(super) fn spacing(&self) -> Duration {
         let parts = self.hop.as_ref().map(|hop| hop.window.segments() / u64::from(SPACED));
-        self.rtt.spacing(self.schedule.in_vain, parts)
+        self.rtt.spacing(self.schedule.unanswered, parts)
     }
 
     /// Sets the number of connections that share the backlog in front of the hop, at least 1.
@@ -376,13 +383,13 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Reduces the window in an acknowledgment to the base station's capacity.
-    pub(super) fn draw_in(&mut self, packet: &mut Packet<P>) {
+    pub(super) fn clamp_receive_window(&mut self, packet: &mut Packet<P>) {
         let (high, shift) = (self.stream.high, self.tracking.shift(self.side.peer()));
         let Some(hop) = &mut self.hop else { return };
         let (Some(shift), Body::Tcp(segment)) = (shift, &mut packet.body) else { return };
         let room = u64::from(hop.room.bytes(hop.configured)).saturating_sub(hop.held) as u32;
         let edge = high + room;
-        let edge = hop.edge.map_or(edge, |told| told.max(edge));
+        let edge = hop.edge.map_or(edge, |advertised| advertised.max(edge));
         let window = u32::from(segment.window) << shift;
         let allowed = edge.since(segment.ack);
         if window > allowed {
@@ -395,7 +402,7 @@ impl<P: Payload> Repair<P> {
     pub fn edge_with(&self, segment: &Segment) -> Option<Seq> {
         let shift = self.tracking.shift(self.side.peer())?;
         let edge = segment.ack + (u32::from(segment.window) << shift);
-        self.hop.as_ref().map(|hop| hop.edge.map_or(edge, |told| told.max(edge)))
+        self.hop.as_ref().map(|hop| hop.edge.map_or(edge, |advertised| advertised.max(edge)))
     }
 
     /// Returns the right edge last advertised to the sender.
@@ -404,7 +411,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Sets the right edge that the sender knows, so that it does not move left.
-    pub fn tell_edge(&mut self, edge: Option<Seq>) {
+    pub fn set_edge(&mut self, edge: Option<Seq>) {
         if let Some(hop) = &mut self.hop {
             hop.edge = edge;
         }

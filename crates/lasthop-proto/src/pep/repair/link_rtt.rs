@@ -135,11 +135,11 @@ impl LinkRtt {
 
     /// Returns the interval between repairs that no acknowledgment has triggered: a round trip divided by `parts`. It
     /// grows with the number of repairs without an arrival.
-    pub fn spacing(&self, in_vain: u32, parts: Option<u64>) -> Duration {
+    pub fn spacing(&self, unanswered: u32, parts: Option<u64>) -> Duration {
         let part = Duration::from_nanos(self.srtt.unwrap_or(0) / parts.unwrap_or(PARTS).max(1))
             .max(FLOOR)
             .min(LONGEST_SPACING);
-        part.saturating_mul(1 << (in_vain / STEADY).min(MOST_DOUBLINGS))
+        part.saturating_mul(1 << (unanswered / STEADY).min(MOST_DOUBLINGS))
     }
 
     /// Returns the smoothed round trip, or the minimum timeout before the first sample.

@@ -40,7 +40,7 @@ fn is_mostly_queue(took: Duration, least: Duration) -> bool {
 
 impl<P: Payload> Repair<P> {
     /// Sets the recent measurements of the mobile host's connections.
-    pub fn hear_of(&mut self, heard: Option<Heard>) {
+    pub fn set_others(&mut self, heard: Option<Heard>) {
         self.arrivals.others = heard;
     }
 
@@ -57,14 +57,14 @@ impl<P: Payload> Repair<P> {
 
     /// Returns the time that the hop takes if it is up with a queue: another connection has received within that time,
     /// and after this one did.
-    pub(super) fn others_hear(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn others_receive(&self, now: Instant) -> Option<Duration> {
         let heard = self.arrivals.others.filter(|heard| heard.last > self.arrivals.last())?;
         (now.since(heard.last) < heard.took && heard.shows_a_queue()).then_some(heard.took)
     }
 
     /// Returns the minimum timeout for a packet sent at `since` if another connection has received since then, as the
     /// packet is behind a queue. This connection's own arrivals count in its own round trip.
-    pub(super) fn others_take(&self, since: Instant) -> Duration {
+    pub(super) fn others_timeout(&self, since: Instant) -> Duration {
         let heard = self.arrivals.others.filter(|heard| heard.last > self.arrivals.progress && heard.last >= since);
         heard.map_or(Duration::ZERO, |heard| heard.took * 5 / 4)
     }

@@ -85,10 +85,11 @@ impl Order {
             // before the last one.
             return;
         }
-        let told = [first, repeated].into_iter().find(|sending| !self.is_lost(*sending, self.before)).unwrap_or(last);
-        self.shown.arrived = self.shown.arrived.max(told.number);
-        if told.priority == Priority::Normal {
-            self.shown.in_turn = self.shown.in_turn.max(told.number);
+        let arrived =
+            [first, repeated].into_iter().find(|sending| !self.is_lost(*sending, self.before)).unwrap_or(last);
+        self.shown.arrived = self.shown.arrived.max(arrived.number);
+        if arrived.priority == Priority::Normal {
+            self.shown.in_turn = self.shown.in_turn.max(arrived.number);
             if first == last {
                 self.certain = self.certain.max(last.number);
             }
@@ -121,12 +122,12 @@ impl Order {
 
     /// Returns whether a packet has not arrived although one that left later has.
     #[inline]
-    pub fn has_overtaken<P>(&self, cached: &Cached<P>) -> bool {
+    pub fn is_lost_by_order<P>(&self, cached: &Cached<P>) -> bool {
         self.is_outrun(cached.sendings.last, self.shown)
     }
 
     /// Returns the same, provided that it is certain which transmission of that other packet arrived.
-    pub fn has_surely_overtaken<P>(&self, cached: &Cached<P>) -> bool {
+    pub fn is_surely_lost_by_order<P>(&self, cached: &Cached<P>) -> bool {
         cached.sendings.last.number < self.certain && !cached.sendings.is_urgent()
     }
 
@@ -145,14 +146,14 @@ impl Order {
             || normal.min(urgent) <= self.timed_out.max(self.shown.probe.number)
     }
 
-    /// Starts a scan, which reports packets in flight to [`Order::under_way`].
+    /// Starts a scan, which reports packets in flight to [`Order::note_in_flight`].
     pub fn look(&mut self) {
         let next = Number(self.last.0 + 1);
         self.earliest = [next, next];
     }
 
     /// Records a packet that is in flight, or still to be resent.
-    pub fn under_way<P>(&mut self, cached: &Cached<P>) {
+    pub fn note_in_flight<P>(&mut self, cached: &Cached<P>) {
         let Sending { number, priority } = cached.sendings.last;
         let earliest = &mut self.earliest[usize::from(priority == Priority::Urgent)];
         *earliest = number.min(*earliest);

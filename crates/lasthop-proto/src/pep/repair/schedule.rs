@@ -1,6 +1,6 @@
 //! Repairs that are still to be sent, and when.
 
-use super::insistence::Insistence;
+use super::extra_copies::ExtraCopies;
 use super::{Burst, Outbox, Repair, Scan};
 use crate::node::Trigger;
 use crate::packet::Payload;
@@ -33,24 +33,30 @@ pub(super) struct Schedule {
     /// Reordering timer: when the first reordered hole, which may only be late, is declared lost.
     pub reordered: Option<Instant>,
     /// Repairs since the last arrival, except those that it triggered.
-    pub in_vain: u32,
+    pub unanswered: u32,
     /// Copies of the oldest packet that are sent without waiting for the loss of the previous one.
-    pub insistence: Option<Insistence>,
+    pub extra_copies: Option<ExtraCopies>,
 }
 
 impl Schedule {
     /// Nothing is pending.
-    pub const IDLE: Self =
-        Self { scan: Scan::Complete, burst: Burst::None, silence: None, reordered: None, in_vain: 0, insistence: None };
+    pub const IDLE: Self = Self {
+        scan: Scan::Complete,
+        burst: Burst::None,
+        silence: None,
+        reordered: None,
+        unanswered: 0,
+        extra_copies: None,
+    };
 
     /// Stops the timers: losses are left to the sender.
     pub fn stop(&mut self) {
-        *self = Self { scan: self.scan, in_vain: self.in_vain, ..Self::IDLE };
+        *self = Self { scan: self.scan, unanswered: self.unanswered, ..Self::IDLE };
     }
 
     /// Returns the time of the next action, which is no later than `timer`.
     pub fn next(&self, timer: Instant) -> Instant {
-        let copy = self.insistence.map(|insistence| insistence.next);
+        let copy = self.extra_copies.map(|extra_copies| extra_copies.next);
         [self.silence, self.reordered, copy].into_iter().flatten().fold(timer, Instant::min)
     }
 
@@ -91,13 +97,13 @@ impl<P: Payload> Repair<P> {
         let (patience, mut wait) = (self.detection.reordering.patience(now, &self.rtt), Instant::FAR_FUTURE);
         let (mut left, mut steps) = (most, MOST_STEPS);
         while let Some(packet) = self.cache.get_mut(index) {
-            let overtaken = packet.whereabouts == Whereabouts::OnHop && self.detection.order.has_overtaken(packet);
+            let by_order = packet.whereabouts == Whereabouts::OnHop && self.detection.order.is_lost_by_order(packet);
             let due = packet.last_sent + patience;
-            if overtaken && due > now {
+            if by_order && due > now {
                 // It may only be late.
                 wait = wait.min(due);
             }
-            let lost = overtaken && due <= now
+            let lost = by_order && due <= now
                 || packet.whereabouts == Whereabouts::OnHop && self.detection.order.has_timed_out(packet);
             if steps == 0 || (lost && left == 0) {
                 self.schedule.scan = Scan::From(packet.seq);
@@ -107,7 +113,7 @@ impl<P: Payload> Repair<P> {
             if lost {
                 left -= 1;
                 let trigger = if self.detection.order.has_timed_out(packet) { Trigger::Timer } else { Trigger::Hole };
-                if trigger == Trigger::Hole && self.detection.order.has_surely_overtaken(packet) {
+                if trigger == Trigger::Hole && self.detection.order.is_surely_lost_by_order(packet) {
                     self.detection.reordering.repaired(now, packet.seq, &self.rtt);
                 }
                 self.resend(now, index, trigger, out);
@@ -118,9 +124,9 @@ impl<P: Payload> Repair<P> {
                 // All later packets have not been sent yet.
                 Whereabouts::Held => break,
                 Whereabouts::OnHop => {
-                    self.detection.order.under_way(packet);
+                    self.detection.order.note_in_flight(packet);
                     // A packet sent once is in order: all later packets left after it.
-                    if !packet.sent_again() && !overtaken {
+                    if !packet.sent_again() && !by_order {
                         break;
                     }
                 }

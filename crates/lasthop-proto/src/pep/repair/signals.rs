@@ -5,7 +5,7 @@
 //! option may be sent only once. A duplicate with other signals than the sender has seen therefore passes, without its
 //! SACK blocks: it then shows no hole, and a SACK sender does not count it as a duplicate (RFC 6675 §2).
 
-use super::masks::hide_blocks;
+use super::reports::hide_blocks;
 use super::{AckVerdict, Budget, Outbox, Repair};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Payload, Segment};

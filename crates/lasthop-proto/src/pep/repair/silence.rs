@@ -1,7 +1,7 @@
 //! Behaviour in a silence: what is sent, how often, and when data in flight is declared lost.
 
 use super::link_rtt::{FLOOR, LEAST_MARGIN};
-use super::{MOST_PROBES, Masks, Outbox, Repair, SPACED, Scan};
+use super::{MOST_PROBES, Outbox, Repair, Reports, SPACED, Scan};
 use crate::node::Trigger;
 use crate::packet::Payload;
 use crate::time::{Duration, Instant};
@@ -28,8 +28,8 @@ enum SilenceAction {
 impl<P: Payload> Repair<P> {
     /// Records that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it
     /// wait.
-    pub(super) fn hear_echo(&mut self, now: Instant) {
-        self.arrivals.echo(now);
+    pub(super) fn on_returned_copy(&mut self, now: Instant) {
+        self.arrivals.on_returned_copy(now);
         if self.schedule.scan == Scan::Complete && self.holds() {
             self.schedule.silence = Some(now + self.rtt.silence());
         }
@@ -38,13 +38,13 @@ impl<P: Payload> Repair<P> {
     /// Returns the action of the silence timer, which expires at `now`.
     fn silence_action(&self, now: Instant) -> SilenceAction {
         if self.schedule.scan == Scan::Complete {
-            if let Some(took) = self.others_hear(now) {
+            if let Some(took) = self.others_receive(now) {
                 return SilenceAction::Wait(now + took);
             }
-            if let Some(dry) = self.sender_shows(now) {
+            if let Some(dry) = self.sender_probes_until(now) {
                 return SilenceAction::Wait(dry);
             }
-            if self.holds() && self.schedule.in_vain.saturating_add(SPACED) <= self.most_probes() {
+            if self.holds() && self.schedule.unanswered.saturating_add(SPACED) <= self.most_probes() {
                 return SilenceAction::Release;
             }
         }
@@ -59,13 +59,13 @@ impl<P: Payload> Repair<P> {
             return;
         }
         self.schedule.silence = None;
-        self.schedule.in_vain = self.schedule.in_vain.saturating_add(SPACED);
+        self.schedule.unanswered = self.schedule.unanswered.saturating_add(SPACED);
         if action == SilenceAction::Release {
             self.release_beyond(now, SPACED, out);
             self.schedule.silence = Some(now + self.spacing());
             return;
         }
-        if self.detection.masks == Masks::Seen {
+        if self.detection.reports == Reports::Seen {
             self.resend_lost(now, SPACED, out);
         }
         if self.awaits_arrivals(now) {
@@ -78,7 +78,7 @@ impl<P: Payload> Repair<P> {
     /// Returns whether no data is declared lost yet on a connection whose sender repairs the hop itself.
     fn awaits_arrivals(&self, now: Instant) -> bool {
         self.hop.is_none()
-            && self.is_in_charge(now)
+            && self.repairs_alone(now)
             && self.schedule.scan == Scan::Complete
             && !self.arrivals.has_timed_out()
     }
@@ -86,7 +86,7 @@ impl<P: Payload> Repair<P> {
     /// Returns when the oldest packet in flight should have arrived, if local repair ends the silence; not before the
     /// hop has had time for another.
     pub(super) fn overdue(&mut self, now: Instant) -> Option<Instant> {
-        if self.hop.is_some() || !self.is_in_charge(now) {
+        if self.hop.is_some() || !self.repairs_alone(now) {
             return None;
         }
         let beyond = self.detection.highest_marked.map_or(0, |highest| self.cache.index_after(highest));
@@ -96,7 +96,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Records data from the sender, which can become overdue.
-    pub(super) fn expect(&mut self, now: Instant) {
+    pub(super) fn on_sender_data(&mut self, now: Instant) {
         self.arrivals.last_data = now;
         if self.schedule.silence.is_none() {
             self.schedule.silence = self.overdue(now);
@@ -105,7 +105,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns the time until which the sender's last data is in the queue, where it probes the hop as well as a copy
     /// would.
-    fn sender_shows(&self, now: Instant) -> Option<Instant> {
+    fn sender_probes_until(&self, now: Instant) -> Option<Instant> {
         let dry = self.arrivals.last_data + self.rtt.queue() + self.packet_time();
         (self.awaits_arrivals(now) && now < dry).then_some(dry)
     }
@@ -119,7 +119,7 @@ impl<P: Payload> Repair<P> {
     /// acknowledgments were lost, the next one shows it before all data is retransmitted; if data was lost, it shows
     /// which.
     fn probe_overdue(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if self.schedule.in_vain > MOST_PROBES * SPACED {
+        if self.schedule.unanswered > MOST_PROBES * SPACED {
             return;
         }
         if let Some((last, _)) = self.last_on_hop() {
@@ -132,7 +132,7 @@ impl<P: Payload> Repair<P> {
     /// position in the order of transmissions shows which of it was lost. If delays grow suddenly, most of it was not.
     fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         let heard = self.arrivals.last();
-        if !self.is_in_charge(now) || self.schedule.scan != Scan::Complete || !self.arrivals.has_timed_out() {
+        if !self.repairs_alone(now) || self.schedule.scan != Scan::Complete || !self.arrivals.has_timed_out() {
             return;
         }
         // Probes become rarer as the silence lasts. A fade that ends by packets, not by time, needs many.
@@ -148,21 +148,21 @@ impl<P: Payload> Repair<P> {
     /// Acts when nothing has arrived for too long.
     pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
         // Once per silence: data resent since then may still be in flight.
-        if !self.is_in_charge(now) || !self.arrivals.has_timed_out() {
+        if !self.repairs_alone(now) || !self.arrivals.has_timed_out() {
             self.detection.order.time_out();
             self.arrivals.time_out(now);
         }
-        self.take_back_marks();
+        self.handle_reneging();
         if let Some(front) = self.cache.get_mut(0) {
             front.by_timer = front.by_timer.saturating_add(1);
             self.backoff.time_out(front.by_timer, front.seq, self.stream.high);
             self.resend(now, 0, Trigger::Timer, out);
             self.expect_duplicates();
         }
-        if self.detection.masks == Masks::Seen && !self.holds() {
+        if self.detection.reports == Reports::Seen && !self.holds() {
             self.resend_lost(now, SPACED, out);
         }
-        if self.is_in_charge(now) && self.schedule.silence.is_none() {
+        if self.repairs_alone(now) && self.schedule.silence.is_none() {
             self.schedule.silence = Some(now + self.spacing());
         }
     }

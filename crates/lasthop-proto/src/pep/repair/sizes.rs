@@ -9,7 +9,7 @@ use crate::seq::Seq;
 use crate::time::Instant;
 
 /// Number of failed repairs after which a packet may be too large.
-const IN_VAIN: u32 = 3;
+const FUTILE: u32 = 3;
 
 /// Number of smaller packets that must arrive before a packet counts as too large.
 const SMALLER: usize = 3;
@@ -81,11 +81,11 @@ impl Sizes {
 
     /// Returns whether repairing a packet again is futile because it is too large. It has `len` bytes, left first at
     /// `first`, and was repaired `repairs` times since.
-    pub fn is_in_vain(&mut self, len: u32, first: Instant, repairs: u32) -> bool {
+    pub fn is_futile(&mut self, len: u32, first: Instant, repairs: u32) -> bool {
         let left_since = |arrival: &&Arrival| arrival.left > first;
         let largest = self.largest.iter().flatten().filter(left_since).map(|arrival| arrival.len).max();
         let smaller = self.latest.iter().all(|left| left.is_some_and(|left| left > first));
-        let found = repairs >= IN_VAIN && smaller && largest.is_some_and(|largest| largest < len);
+        let found = repairs >= FUTILE && smaller && largest.is_some_and(|largest| largest < len);
         if found {
             (self.limit, self.is_news) = (Limit::at(len), true);
         }
@@ -95,7 +95,7 @@ impl Sizes {
     /// Records that the sender sends a packet of `len` bytes in smaller pieces, after `repairs` repairs of it: it knows
     /// the limit, or probes for it.
     pub fn is_cut(&mut self, len: u32, repairs: u32) {
-        if repairs >= IN_VAIN {
+        if repairs >= FUTILE {
             (self.limit, self.is_news) = (Limit::at(len), true);
         }
     }
@@ -146,7 +146,7 @@ mod tests {
             let mut sizes = Sizes::default();
             sizes.arrived(1448, at(5));
             (0..smaller).for_each(|n| sizes.arrived(1000 + n, at(20 + u64::from(n))));
-            assert_eq!(sizes.is_in_vain(1448, at(10), repairs), found, "{repairs} {smaller}");
+            assert_eq!(sizes.is_futile(1448, at(10), repairs), found, "{repairs} {smaller}");
             assert_eq!(sizes.exceeds(1448, Seq(0), Seq(1448)), found);
             assert!(!sizes.exceeds(1447, Seq(1448), Seq(2895)));
             assert_eq!((sizes.take_news().is_some(), sizes.take_news().is_some()), (found, false));
@@ -159,15 +159,15 @@ mod tests {
         for (n, len) in [(0, 1448), (1, 600), (2, 500), (3, 400), (4, 300)] {
             sizes.arrived(len, at(20 + n));
         }
-        assert!(!sizes.is_in_vain(1448, at(10), 9), "the largest of all is not forgotten");
-        assert!(sizes.is_in_vain(1448, at(20), 9), "all that left later is smaller");
+        assert!(!sizes.is_futile(1448, at(10), 9), "the largest of all is not forgotten");
+        assert!(sizes.is_futile(1448, at(20), 9), "all that left later is smaller");
     }
 
     #[test]
     fn the_limit_is_lifted_when_one_as_large_arrives() {
         let mut sizes = Sizes::default();
         (0..3).for_each(|n| sizes.arrived(1000, at(20 + n)));
-        assert!(sizes.is_in_vain(1448, at(10), 3));
+        assert!(sizes.is_futile(1448, at(10), 3));
         assert!(sizes.exceeds(1448, Seq(0), Seq(1448)));
         sizes.acknowledged(Seq(1447));
         assert!(sizes.are_limited());
@@ -180,7 +180,7 @@ mod tests {
     fn data_that_overlaps_the_large_packet_voids_it() {
         let mut sizes = Sizes::default();
         (0..3).for_each(|n| sizes.arrived(1000, at(20 + n)));
-        assert!(sizes.is_in_vain(1448, at(10), 3));
+        assert!(sizes.is_futile(1448, at(10), 3));
         assert!(sizes.exceeds(1448, Seq(0), Seq(1448)));
         assert!(!sizes.exceeds(1000, Seq(1000), Seq(2000)));
         sizes.acknowledged(Seq(1448));

@@ -121,7 +121,7 @@ pub(super) enum LocalTimer {
     /// Nothing is outstanding.
     Idle,
     /// No acknowledgment has arrived yet. If the only packet seen of a connection is lost, none ever will.
-    Unanswered,
+    BeforeFirstAck,
     /// The mobile host's window is closed.
     WindowClosed,
     /// The timer has resent the packet so often that it is left to the sender.

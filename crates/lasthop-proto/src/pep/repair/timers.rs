@@ -2,7 +2,7 @@
 
 use super::hop::Hop;
 use super::link_rtt::FLOOR;
-use super::{Burst, LEAST_REPAIRS, LocalTimer, Masks, Outbox, Repair};
+use super::{Burst, LEAST_REPAIRS, LocalTimer, Outbox, Repair, Reports};
 use crate::packet::Payload;
 use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
@@ -29,7 +29,7 @@ impl<P: Payload> Repair<P> {
     pub(super) fn timer(&self, config: &SnoopConfig) -> LocalTimer {
         let Some(front) = self.cache.front() else { return LocalTimer::Idle };
         if self.stream.last_ack.is_none() {
-            return LocalTimer::Unanswered;
+            return LocalTimer::BeforeFirstAck;
         }
         if self.stream.is_closed() {
             return LocalTimer::WindowClosed;
@@ -43,19 +43,19 @@ impl<P: Payload> Repair<P> {
         // Progress shows that the hop works through its queue, and restarts the timer. Without reports of other losses,
         // it does not restart for packets sent before a timeout; otherwise a burst without later packets would cost a
         // timeout per packet.
-        let restarts = self.detection.masks == Masks::Seen || front.seq.ge(self.backoff.recover);
+        let restarts = self.detection.reports == Reports::Seen || front.seq.ge(self.backoff.recover);
         let since = if restarts { self.arrivals.last().max(front.last_sent) } else { front.last_sent };
         // The acknowledgment of a single packet may be delayed, that of two is not (RFC 9293 §3.8.6.3).
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.backoff.doublings);
-        let at = since + timeout.max(self.others_take(since)).min(config.timer_max.max(FLOOR));
+        let at = since + timeout.max(self.others_timeout(since)).min(config.timer_max.max(FLOOR));
         if at == Instant::FAR_FUTURE { LocalTimer::Never } else { LocalTimer::Running(at) }
     }
 
     /// Performs the actions that are due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
-        if self.sleeps(now) {
+        if self.is_left_to_sender(now) {
             self.schedule.stop();
         }
         if self.schedule.burst != Burst::None {
@@ -65,7 +65,7 @@ impl<P: Payload> Repair<P> {
         if self.hop.as_ref().and_then(Hop::paced).is_some_and(|paced| paced <= now) {
             self.release(now, out);
         }
-        self.insist(now, out);
+        self.send_extra_copy(now, out);
         if self.schedule.reordered.is_some_and(|at| at <= now) {
             self.schedule.reordered = None;
             self.resend_lost(now, LEAST_REPAIRS, out);

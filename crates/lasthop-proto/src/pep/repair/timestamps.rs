@@ -12,16 +12,17 @@ use crate::seq::Seq;
 
 impl<P: Payload> Repair<P> {
     /// Records that a retransmission by the sender goes onto the hop, ahead of locally sent packets.
-    pub(super) fn goes_ahead(&mut self, segment: &Segment) {
+    pub(super) fn note_timestamp(&mut self, segment: &Segment) {
         let stamp = segment.options.timestamps.map(|timestamps| timestamps.val);
-        self.ahead = latest(self.ahead, stamp);
+        self.newest_timestamp = latest(self.newest_timestamp, stamp);
     }
 
     /// Returns the minimum timestamp with which the mobile host accepts a packet.
     pub(super) fn recent(&mut self) -> Option<u32> {
         let echoed = self.tracking.recent(self.side);
-        self.ahead = self.ahead.filter(|&ahead| echoed.is_none_or(|echoed| Seq(echoed).lt(Seq(ahead))));
-        latest(echoed, self.ahead)
+        self.newest_timestamp =
+            self.newest_timestamp.filter(|&ahead| echoed.is_none_or(|echoed| Seq(echoed).lt(Seq(ahead))));
+        latest(echoed, self.newest_timestamp)
     }
 }
 

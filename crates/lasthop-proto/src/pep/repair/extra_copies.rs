@@ -17,7 +17,7 @@ const PARTS: u64 = COPIES as u64 + 1;
 
 /// Copies of the oldest packet still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Insistence {
+pub(super) struct ExtraCopies {
     seq: Seq,
     left: u32,
     pub next: Instant,
@@ -26,32 +26,33 @@ pub(super) struct Insistence {
 impl<P: Payload> Repair<P> {
     /// Decides on additional copies when the oldest packet is resent. They are sent if a repair of it was lost, and it
     /// left so long ago that another loss would exceed the sender's minimum timeout.
-    pub(super) fn begin_to_insist(&mut self, now: Instant) {
-        self.schedule.insistence = None;
+    pub(super) fn schedule_extra_copies(&mut self, now: Instant) {
+        self.schedule.extra_copies = None;
         let pause = self.rtt.smoothed() / PARTS;
-        let Some(front) = self.cache.front().filter(|_| self.is_in_charge(now)) else { return };
+        let Some(front) = self.cache.front().filter(|_| self.repairs_alone(now)) else { return };
         if !self.waits_in_a_queue()
             && front.local > 0
             && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE
         {
-            self.schedule.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
+            self.schedule.extra_copies = Some(ExtraCopies { seq: front.seq, left: COPIES, next: now + pause });
         }
     }
 
     /// Sends the next copy if it is due and the packet is still the oldest.
-    pub(super) fn insist(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let Some(Insistence { seq, left, next }) = self.schedule.insistence.filter(|insistence| insistence.next <= now)
+    pub(super) fn send_extra_copy(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let Some(ExtraCopies { seq, left, next }) =
+            self.schedule.extra_copies.filter(|extra_copies| extra_copies.next <= now)
         else {
             return;
         };
-        self.schedule.insistence = None;
+        self.schedule.extra_copies = None;
         if !self.cache.front().is_some_and(|front| front.seq == seq && front.whereabouts == Whereabouts::OnHop) {
             return;
         }
         self.resend(now, 0, Trigger::Timer, out);
         if left > 1 {
-            self.schedule.insistence =
-                Some(Insistence { seq, left: left - 1, next: next + self.rtt.smoothed() / PARTS });
+            self.schedule.extra_copies =
+                Some(ExtraCopies { seq, left: left - 1, next: next + self.rtt.smoothed() / PARTS });
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::super::cache::{Cached, Origin, Whereabouts};
 use super::super::snoop_config::{Begin, SnoopConfig};
-use super::{Masks, Repair, given_up, is_too_soon};
+use super::{Repair, Reports, given_up, is_too_soon};
 use crate::packet::{Body, Packet, Payload, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -14,10 +14,10 @@ const MOST_STEPS: u32 = 256;
 impl<P: Payload> Repair<P> {
     /// Marks packets that the SMART number or the SACK blocks report as arrived. Returns whether there was a report,
     /// and the number of packets newly marked.
-    pub(super) fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> (bool, u32) {
+    pub(super) fn take_reports(&mut self, now: Instant, ack: Seq, segment: &Segment) -> (bool, u32) {
         let (mut said, mut marked, mut steps) = (false, 0, MOST_STEPS);
         if let Some(smart) = segment.options.smart {
-            self.detection.masks = Masks::Seen;
+            self.detection.reports = Reports::Seen;
             if smart.ge(ack) && smart.lt(self.stream.high) {
                 said = true;
                 let index = self.cache.index_after(smart);
@@ -31,7 +31,7 @@ impl<P: Payload> Repair<P> {
             if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.stream.high)) {
                 continue;
             }
-            self.detection.masks = Masks::Seen;
+            self.detection.reports = Reports::Seen;
             said = true;
             // A block usually is an earlier one extended at its right end: only the extension is new.
             let known = old.as_slice().iter().find(|old| old.left == block.left && old.right.le(block.right));
@@ -85,14 +85,14 @@ impl<P: Payload> Repair<P> {
                 hop.sample(now, packet.crossing(), seq, self.stream.high);
             }
         }
-        self.heard(now);
+        self.on_arrival(now);
         1
     }
 
     /// Takes back reported arrivals that turned out to be wrong. A mobile host short of memory may discard data that it
     /// has reported (RFC 2018 §8), as Linux does (`tcp_prune_ofo_queue`). This shows when the oldest packet counts as
     /// arrived, and nothing is acknowledged. Then only its last blocks still count.
-    pub(super) fn take_back_marks(&mut self) {
+    pub(super) fn handle_reneging(&mut self) {
         let (Some(front), Some(last_ack)) = (self.cache.front(), self.stream.last_ack) else { return };
         if front.whereabouts != Whereabouts::Arrived || !front.covers(last_ack) {
             return;
@@ -120,15 +120,15 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Checks, when the oldest packet has arrived, whether one that left later had arrived before it.
-    pub(super) fn watch_order(&mut self, now: Instant) {
+    pub(super) fn detect_reordering(&mut self, now: Instant) {
         let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.stream.last_ack, &self.hop) else {
             return;
         };
-        if self.detection.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
+        if self.detection.reports == Reports::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
             return;
         }
         match front.local {
-            0 if self.detection.order.has_overtaken(front) => self.detection.reordering.waited(now),
+            0 if self.detection.order.is_lost_by_order(front) => self.detection.reordering.waited(now),
             // Packets resent by the timer are handled elsewhere.
             1 if front.unproven == 0 && is_too_soon(&self.rtt, now, front) => {
                 self.detection.reordering.needless(now, &self.rtt)
@@ -139,7 +139,7 @@ impl<P: Payload> Repair<P> {
 
     /// Returns whether a packet may only be reordered, and is retransmitted after the reordering delay.
     fn may_be_late(&self, cached: &Cached<P>) -> bool {
-        self.hop.is_some() && self.schedule.reordered.is_some() && self.detection.order.has_overtaken(cached)
+        self.hop.is_some() && self.schedule.reordered.is_some() && self.detection.order.is_lost_by_order(cached)
     }
 }
 
