@@ -20,17 +20,63 @@ pub(crate) struct Traces {
     opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
 }
 
-/// Maximum size of a loss trace's file: the maximum number of frames with a line break each, and comments.
-const LARGEST_TRACE: u64 = 4 * MOST_FRAMES as u64;
+/// A kind of file, by its contents.
+struct Kind<T> {
+    /// Maximum size in bytes.
+    largest: u64,
+    /// Correct form if the file is not one that the scenario names, cannot be read, or has other contents.
+    named: &'static str,
+    readable: &'static str,
+    form: &'static str,
+    /// Reads the contents; an error continues a sentence about the file.
+    read: fn(&[u8]) -> Result<T, String>,
+    known: fn(&Traces) -> &BTreeMap<PathBuf, Arc<T>>,
+    used: fn(&mut Traces) -> &mut BTreeMap<PathBuf, Arc<T>>,
+}
 
-/// Maximum size of a delay trace's file: 64 bytes per line.
-const LARGEST_COURSE: u64 = 64 * MOST_STEPS as u64;
+static LOSSES: Kind<Vec<bool>> = Kind {
+    // The maximum number of frames with a line break each, and comments.
+    largest: 4 * MOST_FRAMES as u64,
+    named: "a loss trace that the scenario file names",
+    readable: "a readable loss trace",
+    form: "a loss trace of 0 (received) and 1 (lost), separated by spaces, line breaks and # comments",
+    read: |text| read_list(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.losses,
+    used: |traces| &mut traces.losses,
+};
 
-/// Maximum size of a rate trace's file, which may have other columns: 256 bytes per line.
-const LARGEST_RATES: u64 = 256 * rate::MOST_STEPS as u64;
+static DELAYS: Kind<Vec<DelayStep>> = Kind {
+    // 64 bytes per line.
+    largest: 64 * MOST_STEPS as u64,
+    named: "a delay trace that the scenario file names",
+    readable: "a readable delay trace",
+    form: "a delay trace: lines of a time in seconds and a delay in milliseconds, e.g. 12.5 30",
+    read: |text| read_delays(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.delays,
+    used: |traces| &mut traces.delays,
+};
 
-/// Maximum size of a trace of delivery opportunities: a time of up to 10 digits per line.
-const LARGEST_OPPORTUNITIES: u64 = 12 * MOST_OPPORTUNITIES as u64;
+static RATES: Kind<RateTrace> = Kind {
+    // 256 bytes per line, which may have other columns.
+    largest: 256 * rate::MOST_STEPS as u64,
+    named: "a series of rates that the scenario file names",
+    readable: "a readable series of rates",
+    form: "a series of rates: lines of a time in seconds, starting at 0, and a rate in Mbps, e.g. 12.5 30",
+    read: |text| read_rates(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.rates,
+    used: |traces| &mut traces.rates,
+};
+
+static OPPORTUNITIES: Kind<Vec<u32>> = Kind {
+    // A time of up to 10 digits per line.
+    largest: 12 * MOST_OPPORTUNITIES as u64,
+    named: "a trace of delivery opportunities that the scenario file names",
+    readable: "a readable trace of delivery opportunities",
+    form: "a trace of mahimahi: a time in whole milliseconds per line, not decreasing, the last above 0",
+    read: |text| read_opportunities(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.opportunities,
+    used: |traces| &mut traces.opportunities,
+};
 
 /// Error of reading a trace.
 pub(crate) struct BadTrace {
@@ -64,101 +110,43 @@ impl Files {
 
     /// Returns the loss trace `name`.
     pub(crate) fn trace(&self, name: &str) -> Result<Arc<Vec<bool>>, BadTrace> {
-        let path = self.directory.join(name);
-        let trace = match &self.sealed {
-            Some(known) => known.losses.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: "a loss trace that the scenario file names",
-                reason: "other files are not opened here".to_owned(),
-            })?,
-            None => Arc::new(read_trace(&path)?),
-        };
-        self.used.borrow_mut().losses.insert(path, Arc::clone(&trace));
-        Ok(trace)
+        self.get(&LOSSES, name)
     }
 
     /// Returns the delay trace `name`.
     pub(crate) fn delays(&self, name: &str) -> Result<Arc<Vec<DelayStep>>, BadTrace> {
-        let path = self.directory.join(name);
-        let steps = match &self.sealed {
-            Some(known) => known.delays.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: "a delay trace that the scenario file names",
-                reason: "other files are not opened here".to_owned(),
-            })?,
-            None => Arc::new(read_course(&path)?),
-        };
-        self.used.borrow_mut().delays.insert(path, Arc::clone(&steps));
-        Ok(steps)
+        self.get(&DELAYS, name)
     }
 
     /// Returns the rate trace `name`.
     pub(crate) fn rates(&self, name: &str) -> Result<Arc<RateTrace>, BadTrace> {
-        let path = self.directory.join(name);
-        let trace = match &self.sealed {
-            Some(known) => known.rates.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: "a series of rates that the scenario file names",
-                reason: "other files are not opened here".to_owned(),
-            })?,
-            None => Arc::new(read_series(&path)?),
-        };
-        self.used.borrow_mut().rates.insert(path, Arc::clone(&trace));
-        Ok(trace)
+        self.get(&RATES, name)
     }
 
     /// Returns the delivery opportunities `name`, in milliseconds.
     pub(crate) fn opportunities(&self, name: &str) -> Result<Arc<Vec<u32>>, BadTrace> {
+        self.get(&OPPORTUNITIES, name)
+    }
+
+    fn get<T>(&self, kind: &Kind<T>, name: &str) -> Result<Arc<T>, BadTrace> {
         let path = self.directory.join(name);
-        let times = match &self.sealed {
-            Some(known) => known.opportunities.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: "a trace of delivery opportunities that the scenario file names",
+        let contents = match &self.sealed {
+            Some(sealed) => (kind.known)(sealed).get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+                expected: kind.named,
                 reason: "other files are not opened here".to_owned(),
             })?,
-            None => Arc::new(read_times(&path)?),
+            None => Arc::new(kind.open(&path)?),
         };
-        self.used.borrow_mut().opportunities.insert(path, Arc::clone(&times));
-        Ok(times)
+        (kind.used)(&mut self.used.borrow_mut()).insert(path, Arc::clone(&contents));
+        Ok(contents)
     }
 }
 
-fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
-    let text = read_limited(path, LARGEST_RATES).map_err(|error| BadTrace {
-        expected: "a readable series of rates",
-        reason: format!("{}: {error}", path.display()),
-    })?;
-    read_rates(&text).map_err(|reason| BadTrace {
-        expected: "a series of rates: lines of a time in seconds, starting at 0, and a rate in Mbps, e.g. 12.5 30",
-        reason: format!("{} {reason}", path.display()),
-    })
-}
-
-fn read_times(path: &Path) -> Result<Vec<u32>, BadTrace> {
-    let text = read_limited(path, LARGEST_OPPORTUNITIES).map_err(|error| BadTrace {
-        expected: "a readable trace of delivery opportunities",
-        reason: format!("{}: {error}", path.display()),
-    })?;
-    read_opportunities(&text).map_err(|reason| BadTrace {
-        expected: "a trace of mahimahi: a time in whole milliseconds per line, not decreasing, the last above 0",
-        reason: format!("{} {reason}", path.display()),
-    })
-}
-
-fn read_trace(path: &Path) -> Result<Vec<bool>, BadTrace> {
-    let text = read_limited(path, LARGEST_TRACE).map_err(|error| BadTrace {
-        expected: "a readable loss trace",
-        reason: format!("{}: {error}", path.display()),
-    })?;
-    read_list(&text).map_err(|reason| BadTrace {
-        expected: "a loss trace of 0 (received) and 1 (lost), separated by spaces, line breaks and # comments",
-        reason: format!("{} {reason}", path.display()),
-    })
-}
-
-fn read_course(path: &Path) -> Result<Vec<DelayStep>, BadTrace> {
-    let text = read_limited(path, LARGEST_COURSE).map_err(|error| BadTrace {
-        expected: "a readable delay trace",
-        reason: format!("{}: {error}", path.display()),
-    })?;
-    read_delays(&text).map_err(|reason| BadTrace {
-        expected: "a delay trace: lines of a time in seconds and a delay in milliseconds, e.g. 12.5 30",
-        reason: format!("{} {reason}", path.display()),
-    })
+impl<T> Kind<T> {
+    fn open(&self, path: &Path) -> Result<T, BadTrace> {
+        let text = read_limited(path, self.largest)
+            .map_err(|error| BadTrace { expected: self.readable, reason: format!("{}: {error}", path.display()) })?;
+        (self.read)(&text)
+            .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })
+    }
 }
