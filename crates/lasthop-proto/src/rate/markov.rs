@@ -36,6 +36,8 @@ pub struct MarkovSpec {
     /// Rows of cumulative probabilities of the next state, a row for each state.
     next: Arc<Vec<f64>>,
     hold: Hold,
+    /// Share of time in each state.
+    shares: Arc<Vec<f64>>,
 }
 
 impl MarkovSpec {
@@ -49,12 +51,12 @@ impl MarkovSpec {
             && states.iter().any(|state| state.rate > 0)
             && next.len() == count
             && next.iter().enumerate().all(|(from, row)| is_row(row, from, count))
-            && matches!(hold, Hold::Exponential | Hold::Fixed)
-                | matches!(hold, Hold::Lognormal(sigma) if (0.0..=3.0).contains(&sigma))
+            && !matches!(hold, Hold::Lognormal(sigma) if !(0.0..=3.0).contains(&sigma))
             && is_connected(next);
         if !sound {
             return None;
         }
+        let shares = shares(&states, next);
         let mut cumulative = Vec::with_capacity(count * count);
         for row in next {
             let mut sum = 0.0;
@@ -63,7 +65,7 @@ impl MarkovSpec {
                 sum
             }));
         }
-        Some(Self { states: Arc::new(states), next: Arc::new(cumulative), hold })
+        Some(Self { states: Arc::new(states), next: Arc::new(cumulative), hold, shares: Arc::new(shares) })
     }
 
     /// Returns the rows of a chain that moves to either neighbour with equal probability.
@@ -89,25 +91,8 @@ impl MarkovSpec {
     }
 
     /// Returns the share of time in each state.
-    pub fn shares(&self) -> Vec<f64> {
-        let count = self.states.len();
-        // Stationary distribution of the chain of visits, by iteration of (I + P) / 2, which has no period.
-        let mut visits = alloc::vec![1.0 / count as f64; count];
-        for _ in 0..ROUNDS {
-            let mut new: Vec<f64> = visits.iter().map(|share| share / 2.0).collect();
-            for (from, share) in visits.iter().enumerate() {
-                let mut before = 0.0;
-                for (to, sum) in self.row(from).iter().enumerate() {
-                    new[to] += share / 2.0 * (sum - before);
-                    before = *sum;
-                }
-            }
-            visits = new;
-        }
-        let times: Vec<f64> =
-            visits.iter().zip(self.states.iter()).map(|(share, state)| share * state.mean.as_secs_f64()).collect();
-        let sum: f64 = times.iter().sum();
-        times.iter().map(|time| time / sum).collect()
+    pub fn shares(&self) -> &[f64] {
+        &self.shares
     }
 
     fn row(&self, from: usize) -> &[f64] {
@@ -118,6 +103,22 @@ impl MarkovSpec {
 
 /// Iterations for the stationary distribution; a chain of neighbours with 64 states mixes in some 4,000.
 const ROUNDS: usize = 20_000;
+
+/// Returns the share of time in each of `states`, from each of which a row of `next` leads to the others.
+fn shares(states: &[RateState], next: &[Vec<f64>]) -> Vec<f64> {
+    // Stationary distribution of the chain of visits, by iteration of (I + P) / 2, which has no period.
+    let mut visits = alloc::vec![1.0 / states.len() as f64; states.len()];
+    for _ in 0..ROUNDS {
+        let mut new: Vec<f64> = visits.iter().map(|share| share / 2.0).collect();
+        for (share, row) in visits.iter().zip(next) {
+            new.iter_mut().zip(row).for_each(|(new, p)| *new += share / 2.0 * p);
+        }
+        visits = new;
+    }
+    let times: Vec<f64> = visits.iter().zip(states).map(|(share, state)| share * state.mean.as_secs_f64()).collect();
+    let sum: f64 = times.iter().sum();
+    times.iter().map(|time| time / sum).collect()
+}
 
 fn is_row(row: &[f64], from: usize, count: usize) -> bool {
     row.len() == count

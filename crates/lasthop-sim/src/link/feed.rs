@@ -217,13 +217,11 @@ impl Pace {
     /// Sends `bytes`, as [`Self::end`] foretells.
     #[inline]
     fn send(&mut self, start: Instant, bytes: u32, overhead: Duration) -> Transmission {
-        match &mut self.varying {
-            None => {
-                let end = start + self.time.of(bytes) + overhead;
-                Transmission { end, free: end }
-            }
-            Some(rate) => rate.send(start + overhead, bytes),
+        if let Some(rate) = &mut self.varying {
+            return rate.send(start + overhead, bytes);
         }
+        let end = self.end(start, bytes, overhead);
+        Transmission { end, free: end }
     }
 }
 
