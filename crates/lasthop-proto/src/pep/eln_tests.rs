@@ -8,7 +8,7 @@ use super::super::rig::{Loss, transfer};
 use super::super::snoop::properties::{Step, run, step};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Cause, LinkHeaders, Priority, Side, Timestamps};
+use crate::packet::{Side, Timestamps};
 use crate::tcp::config::{Preset, Recovery, TcpConfig};
 use crate::time::Duration;
 
@@ -19,19 +19,7 @@ fn seq(n: u32) -> Seq {
 }
 
 fn packet(from: Side, len: u32, segment: Segment) -> Packet {
-    Packet {
-        flow: FlowId(0),
-        from,
-        priority: Priority::Normal,
-        integrity: Integrity::Intact,
-        ecn: Default::default(),
-        cause: Cause::New,
-        header_len: 40 + segment.options.wire_len(),
-        len,
-        body: Body::Tcp(segment),
-        link: LinkHeaders::NONE,
-        payload: (),
-    }
+    crate::pep::rig::packet(FlowId(0), from, len, segment)
 }
 
 /// Returns segment `n` of the host behind `port`.

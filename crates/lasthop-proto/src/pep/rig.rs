@@ -5,13 +5,30 @@ use alloc::sync::Arc;
 
 use crate::event::Event;
 use crate::node::{Node, Output, Port, pump};
-use crate::packet::{FlowId, Packet, Priority, Side};
+use crate::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use crate::random::{Root, Stream};
 use crate::seq::Seq;
 use crate::tcp::TickPhase;
 use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup};
 use crate::time::{Duration, Instant};
+
+/// Returns a packet of `flow` that carries `segment` and `len` bytes.
+pub fn packet(flow: FlowId, from: Side, len: u32, segment: Segment) -> Packet {
+    Packet {
+        flow,
+        from,
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        ecn: Ecn::default(),
+        cause: Cause::New,
+        header_len: 40 + segment.options.wire_len(),
+        len,
+        body: Body::Tcp(segment),
+        link: LinkHeaders::NONE,
+        payload: (),
+    }
+}
 
 /// Losses on the hop: mean bytes between losses, consecutive frames lost.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Body, Cause, LinkHeaders, Priority, SackBlock, Side, Timestamps};
+use crate::packet::{Body, Cause, Priority, SackBlock, Side, Timestamps};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
 use crate::time::Duration;
@@ -26,19 +26,7 @@ pub(super) fn seq(n: u32) -> Seq {
 }
 
 pub(super) fn segment(from: Side, len: u32, segment: Segment) -> Packet {
-    Packet {
-        flow: FlowId(3),
-        from,
-        priority: Priority::Normal,
-        integrity: Integrity::Intact,
-        ecn: Default::default(),
-        cause: Cause::New,
-        header_len: 40 + segment.options.wire_len(),
-        len,
-        body: Body::Tcp(segment),
-        link: LinkHeaders::NONE,
-        payload: (),
-    }
+    crate::pep::rig::packet(FlowId(3), from, len, segment)
 }
 
 pub(super) fn data(n: u32) -> Packet {

@@ -18,13 +18,15 @@ const FIRST: u64 = 500_000;
 const ROUNDS: usize = 8;
 
 /// Gains in percent: at startup; increase by a trial, and its maximum where a round has few frames; minimum and maximum
-/// decrease by a queue. A trial adds at least this number of frames to a round.
+/// decrease by a queue.
 const BEGINNING: u64 = 200;
 const TRY: u64 = 10;
 const LARGEST_TRY: u64 = 25;
-const VISIBLE: u64 = 2;
 const DRAIN: u64 = 15;
 const LARGEST_DRAIN: u64 = 50;
+
+/// Minimum number of frames that a trial adds to a round: fewer would not be visible in its rate.
+const VISIBLE: u64 = 2;
 
 /// Number of rounds without an increase by a quarter that end startup (BBR's rule).
 const FLAT: u32 = 3;
@@ -110,7 +112,7 @@ pub(super) struct Finder {
     base: u64,
     raise: u64,
     /// Indicates that the last trial was a success.
-    is_second: bool,
+    has_succeeded: bool,
     /// Number of rounds until the next trial.
     pause: u32,
     /// Losses during trials, and otherwise.
@@ -131,7 +133,7 @@ impl Finder {
             before: BEGINNING,
             base: FIRST,
             raise: TRY,
-            is_second: false,
+            has_succeeded: false,
             pause: 0,
             tries: Share::default(),
             others: Share::default(),
@@ -251,7 +253,7 @@ impl Finder {
     /// Enters the mode in which this end is alone; earlier transmissions do not count as a trial.
     fn settle(&mut self, gain: u64) {
         (self.mode, self.gain, self.before) = (Mode::Alone, gain, 100);
-        (self.raise, self.is_second, self.pause) = (TRY, false, ROUNDS as u32);
+        (self.raise, self.has_succeeded, self.pause) = (TRY, false, ROUNDS as u32);
     }
 
     fn alone(&mut self, round: &Round, queue: &Queue, [measured, sent]: [u64; 2]) {
@@ -276,13 +278,13 @@ impl Finder {
             }
             // A queue that three rounds do not shorten is not this end's alone.
             let gain = if queue.full <= 3 || queue.drains { drain(round) } else { 100 - DRAIN };
-            (self.gain, self.raise, self.is_second, self.pause) = (gain, TRY, false, ROUNDS as u32);
+            (self.gain, self.raise, self.has_succeeded, self.pause) = (gain, TRY, false, ROUNDS as u32);
             return;
         }
         if self.rises() {
             (self.tries, self.others) = (Share::default(), Share::default());
             self.set(self.base.min(self.rate()) * (100 - DRAIN) / 100);
-            (self.gain, self.raise, self.is_second, self.pause) = (100, TRY, false, CAUTION);
+            (self.gain, self.raise, self.has_succeeded, self.pause) = (100, TRY, false, CAUTION);
             return;
         }
         if sent > 100 {
@@ -292,18 +294,18 @@ impl Finder {
         }
         let enough = self.base.saturating_add(self.base / 200 * self.raise);
         let more = measured > 100 && round.supply == Supply::Ample && round.rate.is_some_and(|rate| rate >= enough);
-        if more && self.is_second {
+        if more && self.has_succeeded {
             // The hop has become clearly faster: its rate is searched for as at the start.
             (self.mode, self.gain) = (Mode::Beginning(0, 0), BEGINNING);
             return;
         }
         if more {
-            (self.raise, self.is_second) = (2 * TRY, true);
+            (self.raise, self.has_succeeded) = (2 * TRY, true);
         } else if measured > 100 && round.supply == Supply::Limited {
             // The sources lacked packets for so large a trial: it says nothing, and a smaller one follows soon.
             (self.raise, self.pause) = ((self.raise / 2).max(TRY), self.pause.min(SOON));
         } else if measured > 100 {
-            (self.raise, self.is_second) = (TRY, false);
+            (self.raise, self.has_succeeded) = (TRY, false);
         }
         if round.demand == Supply::Ample && (more || self.pause == 0) {
             (self.base, self.pause) = (self.rate(), ROUNDS as u32);

@@ -15,7 +15,7 @@ use super::answers::Answer;
 use super::budget::Pause;
 use super::states::Delivery;
 use super::*;
-use crate::packet::{Body, Flags, Integrity, LinkHeaders, SackBlock, Segment};
+use crate::packet::{Flags, SackBlock, Segment};
 use crate::pep::cache::Whereabouts;
 use crate::pep::hop_window::HopControl;
 use crate::pep::snoop_config::{Begin, LocalDetection, TcpAwareness};
@@ -184,19 +184,7 @@ struct Bench {
 }
 
 fn packet(from: Side, len: u32, segment: Segment) -> Packet {
-    Packet {
-        flow: FlowId(1),
-        from,
-        priority: Priority::Normal,
-        integrity: Integrity::Intact,
-        ecn: Default::default(),
-        cause: Cause::New,
-        header_len: 40 + segment.options.wire_len(),
-        len,
-        body: Body::Tcp(segment),
-        link: LinkHeaders::NONE,
-        payload: (),
-    }
+    crate::pep::rig::packet(FlowId(1), from, len, segment)
 }
 
 impl Bench {
