@@ -1,5 +1,6 @@
 //! Protocols of one link, run by its two ends.
 
+pub mod access;
 pub mod aggregation;
 pub mod arq;
 pub mod hybrid;
