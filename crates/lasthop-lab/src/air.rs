@@ -1,6 +1,5 @@
 //! The emulated links without their I/O: the simulator's state machines, applied to real frames.
 
-mod carrier;
 mod moves;
 mod reading;
 
@@ -14,14 +13,14 @@ use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
-use lasthop_sim::link::{Accepted, Crossing, Direction, Errors, Frame, Held};
+use lasthop_sim::LegId;
+use lasthop_sim::link::{Accepted, Advanced, Carrier, Crossing, Direction, Errors, Frame, Held, Media};
 use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
 use lasthop_sim::network::LinkSpec;
 use lasthop_sim::pool::{Handle, PacketPool};
 use lasthop_sim::trace::DropReason;
 use lasthop_wire::{Route, mark_congestion};
 
-use self::carrier::Carrier;
 use self::moves::Roaming;
 pub use self::moves::{Crossed, Moves, SetRoute};
 use super::capture::{Capture, Passage};
@@ -34,6 +33,12 @@ use super::quic::register::Register;
 /// All links of a lab, with their elements.
 pub struct Air {
     links: Vec<Link>,
+    /// Carriers by point, and the media that they share.
+    carriers: Vec<Carrier>,
+    media: Media,
+    /// Time of the last event of each carrier, by the point under which it is filed. Later frames and events must not
+    /// precede it.
+    last: Vec<Instant>,
     flows: BTreeMap<Route, (FlowId, Side)>,
     /// Contents of the datagrams of QUIC flows.
     quic: Arc<Register>,
@@ -62,7 +67,7 @@ pub struct Air {
 /// arrived before its own timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    Link(usize),
+    Carrier(Point),
     Element(Point),
     Late,
     Move,
@@ -86,12 +91,9 @@ struct Stored {
 }
 
 struct Link {
-    carrier: Carrier,
     gate: Gate,
     errors: [Errors; 2],
     report: [PathReport; 2],
-    /// Time of its last event. Later frames and events must not precede it.
-    last: Instant,
 }
 
 /// A frame that arrives.
@@ -133,8 +135,12 @@ impl Air {
         for cell in plan.cells().into_iter().skip(1) {
             links[cell / 2].gate = Gate::Closed;
         }
+        let (carriers, media) = Carrier::all(plan.network, root);
         Self {
             links,
+            last: vec![Instant::ZERO; carriers.len()],
+            carriers,
+            media,
             flows: plan.routes(),
             quic: Arc::default(),
             pool: PacketPool::default(),
@@ -178,7 +184,7 @@ impl Air {
     /// Runs `act` on the element at a point, and forwards its output.
     fn through(&mut self, now: Instant, point: Point, act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given)) {
         // After a late wake-up, the link may already have advanced.
-        let now = now.max(self.links[point / 2].last);
+        let now = now.max(self.last_at(point));
         let mut given = Given::default();
         if let Some(element) = &mut self.elements[point] {
             act(&mut **element, now, &mut given);
@@ -228,31 +234,36 @@ impl Air {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
         });
         let frame = self.store(packet, bytes, recorded);
-        let link = &mut self.links[point / 2];
-        if link.gate == Gate::Closed {
+        if self.links[point / 2].gate == Gate::Closed {
             return self.miss(now, point, frame);
         }
-        let direction = [Direction::Down, Direction::Up][point % 2];
         // After a late wake-up, the link may already have advanced. Its time cannot decrease.
-        let now = now.max(link.last);
+        let now = now.max(self.last_at(point));
         let look = || Sight::of(self.pool.get(frame.handle()));
-        let accepted = link.carrier.send(now, direction, frame, look);
+        let carrier = &mut self.carriers[point];
+        let (accepted, _) = carrier.enqueue(&mut self.media, now, leg(point), frame, look);
         if let Some(monitor) = &mut self.monitor {
             self.frames[frame.handle().0 as usize].entered = now;
-            monitor.enter(point, now, u64::from(frame.bytes()), || link.carrier.waiting(now, direction));
+            monitor.enter(point, now, u64::from(frame.bytes()), || carrier.waiting(&self.media, now));
             if accepted == Accepted::Dropped {
                 monitor.dropped(point, now);
             }
         }
+        let report = &mut self.links[point / 2].report[point % 2];
         match accepted {
-            Accepted::Queued | Accepted::Next(_) => link.report[direction.index()].carry(frame),
+            Accepted::Queued | Accepted::Next(_) => report.carry(frame),
             Accepted::Dropped => {
-                link.report[direction.index()].lose(DropReason::Queue);
+                report.lose(DropReason::Queue);
                 self.pool.discard(frame.handle());
                 self.mark(recorded, DropReason::Queue);
             }
         }
-        self.drop_managed(point / 2);
+        self.drop_managed(point);
+    }
+
+    /// Returns the time of the last event of a point's carrier.
+    fn last_at(&self, point: Point) -> Instant {
+        self.last[self.carriers[point].source(&self.media, leg(point)).0 as usize]
     }
 
     /// Stores a frame in flight, with its bytes and its number in the capture.
@@ -277,18 +288,20 @@ impl Air {
         frame
     }
 
-    /// Counts the drops of a link's managed queues.
-    fn drop_managed(&mut self, index: usize) {
-        while let Some((direction, frame, why)) = self.links[index].carrier.take_dropped() {
+    /// Counts the drops of managed queues of a point's carrier.
+    fn drop_managed(&mut self, point: Point) {
+        while let Some((id, frame, why)) = self.carriers[point].take_dropped(&mut self.media, leg(point)) {
+            let at = id.0 as usize;
             if why == DropReason::Channel {
                 // Frames that the link gave up on have used it.
-                self.lose(index, direction, frame.handle());
+                self.lose(at, frame.handle());
                 continue;
             }
+            let now = self.last_at(at);
             if let Some(monitor) = &mut self.monitor {
-                monitor.dropped(2 * index + direction.index(), self.links[index].last);
+                monitor.dropped(at, now);
             }
-            let report = &mut self.links[index].report[direction.index()];
+            let report = &mut self.links[at / 2].report[at % 2];
             report.withdraw(frame);
             report.lose(why);
             self.pool.discard(frame.handle());
@@ -320,12 +333,14 @@ impl Air {
 
     /// Returns the next event and its time.
     fn next(&self) -> Option<(Instant, Next)> {
-        let links = self.links.iter().enumerate().filter(|(_, link)| link.gate == Gate::Open);
-        let links = links.filter_map(|(index, link)| Some((link.carrier.poll_deadline()?, Next::Link(index))));
+        let open = self.carriers.iter().enumerate().filter(|(point, _)| self.links[point / 2].gate == Gate::Open);
+        let carriers = open.filter_map(|(point, carrier)| {
+            Some((carrier.poll_deadline(&self.media, leg(point))?, Next::Carrier(point)))
+        });
         let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
         let elements = elements.filter_map(|(point, at)| Some((at?, Next::Element(point))));
         let moves = self.roaming.as_ref().and_then(|roaming| roaming.next()).map(|at| (at, Next::Move));
-        links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).chain(moves).min()
+        carriers.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).chain(moves).min()
     }
 
     /// Processes all events due by `now` in order of time, and delivers frames that arrive.
@@ -339,8 +354,8 @@ impl Air {
                 deliver(Arrival { point, due, bytes: &bytes })?;
             }
             let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) else { return Ok(()) };
-            let index = match next {
-                Next::Link(index) => index,
+            let source = match next {
+                Next::Carrier(point) => point,
                 Next::Element(point) => {
                     self.through(at, point, |element, now, given| element.handle_timeout(now, given));
                     continue;
@@ -360,11 +375,11 @@ impl Air {
                     continue;
                 }
             };
-            let link = &mut self.links[index];
-            link.last = link.last.max(at);
-            let sent = link.carrier.advance(at);
-            self.drop_managed(index);
-            let Some((direction, sent)) = sent else { continue };
+            self.last[source] = self.last[source].max(at);
+            let Advanced { arrival, .. } = self.carriers[source].advance(&mut self.media, at, leg(source));
+            self.drop_managed(source);
+            let Some((LegId(id), sent)) = arrival else { continue };
+            let point = id as usize;
             self.carried += 1;
             let handle = sent.frame.handle();
             if self.monitor.is_some()
@@ -373,14 +388,13 @@ impl Air {
                 stored.started = sent.start();
             }
             if sent.frame.is_marked() {
-                self.links[index].report[direction.index()].marks += 1;
+                self.links[point / 2].report[point % 2].marks += 1;
                 self.mark_congestion(handle);
             }
-            let link = &mut self.links[index];
-            let errors = &mut link.errors[direction.index()];
+            let errors = &mut self.links[point / 2].errors[point % 2];
             let crossing =
                 if errors.strike() { errors.judge(&sent, self.pool.get_mut(handle)) } else { Crossing::Arrives };
-            let far = 2 * index + direction.other().index();
+            let far = point ^ 1;
             match crossing {
                 Crossing::Arrives => self.arrive(at, far, handle, &mut deliver)?,
                 Crossing::Marked => {
@@ -389,12 +403,12 @@ impl Air {
                 }
                 Crossing::Late(by) => self.delay(at + by, far, handle),
                 Crossing::Twice(by) => {
-                    self.links[index].report[direction.index()].duplicates += 1;
+                    self.links[point / 2].report[point % 2].duplicates += 1;
                     let copy = self.copy(handle);
                     self.delay(at + by, far, handle);
                     self.delay(at + by, far, copy);
                 }
-                Crossing::Lost => self.lose(index, direction, handle),
+                Crossing::Lost => self.lose(point, handle),
             }
         }
     }
@@ -421,12 +435,12 @@ impl Air {
         copy
     }
 
-    /// Drops a frame that the channel destroys.
-    fn lose(&mut self, link: usize, direction: Direction, handle: Handle) {
-        let lossy = &mut self.links[link];
-        lossy.report[direction.index()].lose(DropReason::Channel);
+    /// Drops a frame from `point` that the channel destroys.
+    fn lose(&mut self, point: Point, handle: Handle) {
+        self.links[point / 2].report[point % 2].lose(DropReason::Channel);
+        let now = self.last_at(point);
         if let Some(monitor) = &mut self.monitor {
-            monitor.lost(2 * link + direction.index(), lossy.last);
+            monitor.lost(point, now);
         }
         let packet = self.pool.take(handle);
         self.counts.lost(&packet);
@@ -493,16 +507,15 @@ const fn is_packet(packet: &Packet) -> bool {
     !matches!(packet.body, Body::Control | Body::Coded(_) | Body::Report(_))
 }
 
+/// Returns the leg that begins at a point. Points are numbered as legs are.
+const fn leg(point: Point) -> LegId {
+    LegId(point as u32)
+}
+
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
-        Self {
-            carrier: Carrier::new(spec, root),
-            gate: Gate::Open,
-            errors,
-            report: [PathReport::default(); 2],
-            last: Instant::ZERO,
-        }
+        Self { gate: Gate::Open, errors, report: [PathReport::default(); 2] }
     }
 }
 

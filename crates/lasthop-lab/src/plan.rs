@@ -12,7 +12,7 @@ use lasthop_proto::tcp::config::{AckCongestion, Recovery, TcpConfig};
 use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Ends, Role};
-use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Medium, Network, NodeId, NodeKind, UDP_HEADERS};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
 use super::error::LabError;
@@ -102,9 +102,6 @@ impl<'n> Plan<'n> {
         let network = self.network;
         if network.nodes.len() > MOST_NODES {
             return refuse("that many hosts and routers", &network.nodes.len().to_string(), "the maximum is 100");
-        }
-        if let Some(link) = network.links.iter().find(|link| matches!(link.medium, Medium::Shared { .. })) {
-            return refuse("a channel shared by links", &link.name, "use `lasthop run`, or medium = \"half-duplex\"");
         }
         Ok(())
     }

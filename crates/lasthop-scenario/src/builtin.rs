@@ -1,7 +1,7 @@
 //! The scenarios of `scenarios/`, built in.
 
 /// Names and texts of the scenarios.
-pub(crate) const BUILTINS: [(&str, &str); 25] = [
+pub(crate) const BUILTINS: [(&str, &str); 28] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -20,6 +20,9 @@ pub(crate) const BUILTINS: [(&str, &str); 25] = [
     ("ship-satellite", include_str!("../../../scenarios/ship-satellite.toml")),
     ("call-radio", include_str!("../../../scenarios/call-radio.toml")),
     ("full-wifi", include_str!("../../../scenarios/full-wifi.toml")),
+    ("home-wifi-1", include_str!("../../../scenarios/home-wifi-1.toml")),
+    ("home-wifi-5", include_str!("../../../scenarios/home-wifi-5.toml")),
+    ("home-wifi-20", include_str!("../../../scenarios/home-wifi-20.toml")),
     ("thin-return", include_str!("../../../scenarios/thin-return.toml")),
     ("satellite-handover", include_str!("../../../scenarios/satellite-handover.toml")),
     ("starlink", include_str!("../../../scenarios/starlink.toml")),

@@ -123,8 +123,12 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
             station; put it on a duplex link in front, or use policer";
         return refuse(key, message);
     }
+    if let (Medium::Wifi { .. }, Some(key)) = (medium, RATE.given(link)) {
+        return refuse(key, "not supported on Wi-Fi, whose rate follows from wifi.snr and wifi.control; remove it");
+    }
     let Some(key) = AGGREGATION.given(link) else { return Ok(()) };
     match medium {
+        Medium::Wifi { .. } => refuse(key, "not needed on Wi-Fi, which aggregates frames by itself (wifi.frames)"),
         Medium::Duplex => Ok(()),
         Medium::HalfDuplex { frame_overhead: Duration::ZERO, .. } => Ok(()),
         Medium::HalfDuplex { .. } => refuse(

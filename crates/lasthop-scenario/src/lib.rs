@@ -53,6 +53,7 @@ mod tcp_effect;
 mod tcp_keys;
 mod traffic;
 mod variation;
+mod wifi;
 
 use lasthop_settings::{document, reader, sides, snoop, values};
 

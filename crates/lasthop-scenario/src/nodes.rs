@@ -2,6 +2,7 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
+use lasthop_proto::link::wifi::{Band, WifiSpec};
 use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
@@ -13,10 +14,11 @@ use crate::impairments::{self, Around};
 use crate::modern;
 use crate::netem;
 use crate::queue::{self, Sender};
-use crate::reader::{Reader, Value};
+use crate::reader::{Reader, Standing, Value};
 use crate::tcp::{Base, TcpSpec};
 use crate::values::{Auto, Line, MediumName, Or, Pair};
 use crate::variation;
+use crate::wifi;
 use crate::{Error, Problem};
 
 /// Maximum number of hosts and routers in a scenario.
@@ -157,9 +159,10 @@ impl LaterLinks {
     }
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "between",
     "medium",
+    "wifi",
     "channel",
     "frame_overhead",
     "turnaround",
@@ -186,7 +189,7 @@ pub(crate) fn links(
     later: &LaterLinks,
     files: &Files,
 ) -> Result<Vec<Link>, Error> {
-    let (mut links, mut channels) = (Vec::new(), Vec::new());
+    let (mut links, mut channels) = (Vec::new(), Channels::default());
     // Tree of each node, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named("links")? {
@@ -243,7 +246,7 @@ fn link(
     reader: &Reader<'_>,
     nodes: &Nodes,
     (flows, files): (&FlowNames, &Files),
-    channels: &mut Vec<String>,
+    channels: &mut Channels,
 ) -> Result<Link, Error> {
     reader.allow(&[&KEYS[..], &impairments::KEYS].concat())?;
     let Pair(ends) = reader.required("between")?;
@@ -254,11 +257,10 @@ fn link(
         return Err(reader.fail("between", Problem::Conflict("a link needs two different ends".to_owned())));
     }
     let medium = medium(reader, channels)?;
-    let rate = reader.required("rate")?;
-    let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
+    let [rate, rate_up] = rates(reader, &medium)?;
     let delay = reader.required("delay")?;
     let [queue, queue_up] =
-        queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)))?;
+        queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)), &medium)?;
     for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }
@@ -278,36 +280,93 @@ fn link(
     Ok(Link { name, between, medium, delay, directions, damaged })
 }
 
-/// Reads the medium. `channels` lists the names of shared channels, in the order of their numbers.
-fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Error> {
+/// Reads the rates of both directions. Those of Wi-Fi follow from its other parameters.
+fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
+    let Medium::Wifi { wifi, .. } = medium else {
+        let rate = reader.required("rate")?;
+        return Ok([rate, reader.or_derived("rate_up", rate, "as rate")?]);
+    };
+    if let Some(key) = ["rate", "rate_up"].into_iter().find(|key| reader.has(key)) {
+        let message = "the rate of Wi-Fi follows from its standard, width, streams and snr; remove it, or set wifi.mcs";
+        return Err(reader.fail(key, Problem::Conflict(message.to_owned())));
+    }
+    let [down, up] = wifi.transmitters.map(|transmitter| Rate(transmitter.nominal_rate()));
+    reader.note("rate", down.show(), "on the air, without overhead", Standing::Remark);
+    reader.note("rate_up", up.show(), "on the air, without overhead", Standing::Remark);
+    Ok([down, up])
+}
+
+/// Channels by their numbers.
+#[derive(Default)]
+struct Channels {
+    /// Names of those with `medium = "shared"`.
+    shared: Vec<String>,
+    /// Those of Wi-Fi: name, parameters, and band.
+    wifi: Vec<(String, WifiSpec, Band)>,
+}
+
+/// Reads the medium.
+fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error> {
     let only_with = |key: &str, media: &str| {
         let message = || format!("requires medium = {media}");
         if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
     };
     let name = reader.or("medium", MediumName::Duplex, "default")?;
-    if name != MediumName::Shared {
-        only_with("channel", "\"shared\"")?;
+    if !matches!(name, MediumName::Shared | MediumName::Wifi) {
+        only_with("channel", "\"shared\" or \"wifi\"")?;
     }
     if name != MediumName::HalfDuplex {
         only_with("turnaround", "\"half-duplex\"")?;
     }
-    if name == MediumName::Duplex {
+    if matches!(name, MediumName::Duplex | MediumName::Wifi) {
         only_with("frame_overhead", "\"half-duplex\"")?;
-        return Ok(Medium::Duplex);
     }
-    let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
-    if name == MediumName::HalfDuplex {
-        let turnaround = reader.get("turnaround")?.unwrap_or(Duration::ZERO);
-        return Ok(Medium::HalfDuplex { frame_overhead, turnaround });
+    if name != MediumName::Wifi {
+        only_with("wifi", "\"wifi\"")?;
     }
-    let Line(channel) = reader.or("channel", Line("radio".to_owned()), "default")?;
-    let known = channels.iter().position(|known| *known == channel);
-    let number = known.unwrap_or_else(|| {
-        channels.push(channel);
-        channels.len() - 1
-    });
-    // There are no more channels than links.
-    Ok(Medium::Shared { frame_overhead, channel: number as u32 })
+    match name {
+        MediumName::Duplex => Ok(Medium::Duplex),
+        MediumName::HalfDuplex => {
+            let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
+            let turnaround = reader.get("turnaround")?.unwrap_or(Duration::ZERO);
+            Ok(Medium::HalfDuplex { frame_overhead, turnaround })
+        }
+        MediumName::Shared => {
+            let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
+            let Line(channel) = reader.or("channel", Line("radio".to_owned()), "default")?;
+            let known = channels.shared.iter().position(|known| *known == channel);
+            let number = known.unwrap_or_else(|| {
+                channels.shared.push(channel);
+                channels.shared.len() - 1
+            });
+            // There are no more channels than links.
+            Ok(Medium::Shared { frame_overhead, channel: number as u32 })
+        }
+        MediumName::Wifi => {
+            let Line(channel) = reader.or("channel", Line("wifi".to_owned()), "default")?;
+            let wifi = wifi::read(reader)?;
+            let own = (wifi.channel, wifi.transmitters[0].phy.band);
+            let number = match channels.wifi.iter().position(|(known, ..)| *known == channel) {
+                Some(number) => {
+                    let (_, spec, band) = channels.wifi[number];
+                    if (spec, band) != own {
+                        let message = format!(
+                            "turns, eifs, beacon and band must be the same on all links of channel {}; give them equal \
+                             values, or another channel",
+                            crate::document::quote(&channel)
+                        );
+                        return Err(reader.fail("wifi", Problem::Conflict(message)));
+                    }
+                    number
+                }
+                None => {
+                    channels.wifi.push((channel, own.0, own.1));
+                    channels.wifi.len() - 1
+                }
+            };
+            Ok(Medium::Wifi { channel: number as u32, wifi })
+        }
+    }
 }
 
 const DAMAGED: &str = "default: deliver if the scheme generates ELN at the receiver, otherwise drop";

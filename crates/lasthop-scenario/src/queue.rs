@@ -3,10 +3,12 @@
 use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
+use lasthop_sim::network::Medium;
 
 use crate::reader::{Reader, Standing, Value};
 use crate::units::ByteSize;
 use crate::values::{Count, Positive, QueueKind, Whole, Window};
+use crate::wifi;
 use crate::{Error, Problem};
 
 /// Default of ns-2 and of the second study.
@@ -36,9 +38,16 @@ impl Sender {
 }
 
 /// Reads the queues of the two directions of a link: `queue`, and `queue_up` if given. `senders` are the senders of the
-/// down and the up direction.
-pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2]) -> Result<[QueueSpec; 2], Error> {
-    let given = one(reader, "queue")?;
+/// down and the up direction. Wi-Fi has a default of its own.
+pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -> Result<[QueueSpec; 2], Error> {
+    let given = match one(reader, "queue")? {
+        None if matches!(medium, Medium::Wifi { .. }) => {
+            let queue = wifi::queue();
+            reader.note("queue", show(&queue), "default of Wi-Fi, as in Linux", Standing::Value);
+            Some(queue)
+        }
+        given => given,
+    };
     let queue = match given {
         Some(queue) => queue,
         None => {

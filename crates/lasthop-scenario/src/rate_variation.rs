@@ -13,7 +13,7 @@ use crate::document::{Data, quote};
 use crate::files::{BadTrace, Files};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::{BitRate, Fraction};
-use crate::values::{Drawn, List, Or, Positive, Text, Whole, choices, named_models};
+use crate::values::{Drawn, List, Number, Or, Positive, Text, Whole, choices, named_models};
 use crate::{Error, Problem};
 
 /// A model with its name in scenarios.
@@ -304,27 +304,6 @@ fn deviation(reader: &Reader<'_>, key: &'static str, default: Option<f64>) -> Re
         None => reader.required(key)?,
     };
     if (0.0..=3.0).contains(&value) { Ok(value) } else { Err(reader.refuse(key, "a number from 0 to 3", "")) }
-}
-
-/// A plain number.
-struct Number(f64);
-
-impl Value for Number {
-    fn expected() -> String {
-        "a number, e.g. 0.5".to_owned()
-    }
-
-    fn read(data: &Data) -> Result<Self, String> {
-        match data {
-            Data::Integer(value) => Ok(Self(*value as f64)),
-            Data::Float(value) if value.is_finite() => Ok(Self(*value)),
-            _ => Err(String::new()),
-        }
-    }
-
-    fn show(&self) -> String {
-        self.0.to_string()
-    }
 }
 
 fn slots(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {

@@ -17,3 +17,4 @@ mod tcp_keys;
 mod tunnel;
 mod units;
 mod variation;
+mod wifi;

@@ -30,7 +30,7 @@ fn lan_with(values: &[(&str, &str)], scheme_name: &str) -> Network {
 /// Returns the time that a frame occupies the link.
 fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
     let overhead = match link.medium {
-        Medium::Duplex => Duration::ZERO,
+        Medium::Duplex | Medium::Wifi { .. } => Duration::ZERO,
         Medium::HalfDuplex { frame_overhead, .. } | Medium::Shared { frame_overhead, .. } => frame_overhead,
     };
     link.directions[direction].rate.time_for(bytes) + overhead

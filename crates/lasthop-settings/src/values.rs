@@ -96,6 +96,28 @@ impl Value for Text {
     }
 }
 
+/// A plain number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Number(pub f64);
+
+impl Value for Number {
+    fn expected() -> String {
+        "a number, e.g. 0.5".to_owned()
+    }
+
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::Integer(value) => Ok(Self(*value as f64)),
+            Data::Float(value) if value.is_finite() => Ok(Self(*value)),
+            _ => Err(String::new()),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 /// [`Text`] on one line, without terminal control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line(pub String);
@@ -304,6 +326,8 @@ pub enum MediumName {
     HalfDuplex,
     /// Links share a channel.
     Shared,
+    /// IEEE 802.11.
+    Wifi,
 }
 
 /// Names of `App` of the simulator.
@@ -410,7 +434,7 @@ pub enum FlowControlName {
 
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation, "radios" = Radios }
-    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared }
+    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared, "wifi" = Wifi }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic, "call" = Call }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }

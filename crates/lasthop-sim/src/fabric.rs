@@ -1,7 +1,6 @@
 //! Everything between the nodes: links, routes, elements, and the taps that record packets.
 
 mod books;
-mod carriers;
 mod charge;
 mod departures;
 mod held;
@@ -19,17 +18,12 @@ use lasthop_proto::time::Instant;
 
 pub use self::books::capture_points;
 use self::books::unjudged;
-use self::carriers::Carriers;
 use self::onward::Onward;
 use self::roaming::Roaming;
-use crate::datagrams::CrossedDirection;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
-use crate::link::{
-    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedChannel,
-    SharedMedium, StationId,
-};
+use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Media};
 use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
 use crate::meter::Meter;
 use crate::network::{ElementSpec, Network, NodeId, NodeKind};
@@ -49,26 +43,6 @@ enum Far {
     Router(Table),
     /// An element's wireless port.
     Element(usize),
-}
-
-/// Carrier of a leg's frames.
-enum Carrier {
-    Own(DuplexDirection),
-    Managed(Box<ManagedDirection>),
-    Crossed(Box<CrossedDirection>),
-    /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg in the down
-    /// direction.
-    Shared(usize, Direction),
-    /// A station of one of the fabric's channels. Its events are filed under the channel's first leg.
-    Channel(usize, StationId),
-    /// None, while the moving host is elsewhere. Contains the carrier for its return.
-    Cut(Box<Carrier>),
-}
-
-/// A channel, and the leg of each of its stations.
-struct ChannelLegs {
-    channel: SharedChannel,
-    legs: Vec<LegId>,
 }
 
 /// One direction of a link, with its state and counters.
@@ -120,14 +94,11 @@ pub struct Fabric {
     legs: Vec<Leg>,
     /// Time of the next event on each leg.
     pub agenda: Tournament,
-    media: Vec<SharedMedium>,
-    channels: Vec<ChannelLegs>,
+    media: Media,
     /// Delayed frames, each with its leg. Their events are filed after those of all legs.
     held: Held<(LegId, Frame)>,
     /// Legs with a source of datagrams that the fabric operates ([`Fabric::take_charge`]).
     crossed: Vec<LegId>,
-    /// Number of datagrams sent by those sources.
-    pub datagrams: u64,
     routes: Routes,
     /// Host of each endpoint; each flow has two.
     hosts: Vec<NodeId>,
@@ -187,9 +158,10 @@ impl Fabric {
         };
         let elements = network.elements.iter().zip(neighbours).map(place).collect();
         let mut legs = Vec::with_capacity(through.len());
-        let Carriers { of_links, media, channels } = Carriers::new(network, root);
-        for (link, carriers) in network.links.iter().zip(of_links) {
-            for (direction, carrier) in [Direction::Down, Direction::Up].into_iter().zip(carriers) {
+        let (carriers, media) = Carrier::all(network, root);
+        let mut carriers = carriers.into_iter();
+        for link in &network.links {
+            for (direction, carrier) in [Direction::Down, Direction::Up].into_iter().zip(carriers.by_ref()) {
                 let node = link.ends[1 - direction.index()];
                 let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
@@ -213,10 +185,8 @@ impl Fabric {
             agenda: Tournament::new(legs.len() + usize::from(legs.iter().any(|leg| leg.errors.delay()))),
             legs,
             media,
-            channels,
             held: Held::default(),
             crossed: Vec::new(),
-            datagrams: 0,
             first_hops: network
                 .flows
                 .iter()

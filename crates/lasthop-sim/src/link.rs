@@ -3,6 +3,8 @@
 //! A duplex direction needs one event per frame, its arrival: frames leave in order, so the transmission time is known
 //! when a frame is queued. A half-duplex medium chooses the next sender frame by frame.
 
+mod access;
+mod carrier;
 mod channel;
 mod feed;
 mod held;
@@ -24,6 +26,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
+pub use carrier::{Advanced, Carrier, Media, SharedCarrier};
 pub use channel::{SharedChannel, StationId};
 pub use feed::Seeds;
 pub use held::Held;

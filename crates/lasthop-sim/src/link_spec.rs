@@ -4,6 +4,7 @@ use lasthop_proto::bucket::BucketSpec;
 use lasthop_proto::channel::{DamagedFrames, ErrorSpec};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::link::aggregation::AggregationSpec;
+use lasthop_proto::link::wifi::{TransmitterSpec, WifiSpec};
 use lasthop_proto::queue::QueueSpec;
 use lasthop_proto::rate::{Rate, RateSpec};
 use lasthop_proto::time::Duration;
@@ -32,7 +33,7 @@ pub struct LinkSpec {
 }
 
 /// Medium access of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Medium {
     /// Both ends send at the same time.
     Duplex,
@@ -52,6 +53,34 @@ pub enum Medium {
         /// Number of the channel.
         channel: u32,
     },
+    /// Wi-Fi: the ends contend for a channel with those of other links, and choose rates. [`DirectionSpec::rate`] is
+    /// nominal.
+    Wifi {
+        /// Number of the channel.
+        channel: u32,
+        /// Parameters.
+        wifi: WifiLink,
+    },
+}
+
+/// Parameters of a link over Wi-Fi.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WifiLink {
+    /// Parameters that all links of a channel have in common.
+    pub channel: WifiSpec,
+    /// Transmitters: down, up.
+    pub transmitters: [TransmitterSpec; 2],
+}
+
+impl Medium {
+    /// Returns whether a link with the medium `other` shares this one.
+    pub fn is_one_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Shared { channel, .. }, Self::Shared { channel: other, .. })
+            | (Self::Wifi { channel, .. }, Self::Wifi { channel: other, .. }) => channel == other,
+            _ => false,
+        }
+    }
 }
 
 /// One direction of a link.

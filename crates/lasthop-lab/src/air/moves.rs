@@ -12,7 +12,7 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::element::StateAtHandoff;
 use lasthop_sim::endpoint_index;
 use lasthop_sim::handoff::{Away, Copied, Course, Ground, HandoffKind, Itinerary, Mobility, Stations, Towards, Ways};
-use lasthop_sim::link::{Direction, Frame};
+use lasthop_sim::link::Frame;
 use lasthop_sim::measure::MobilityReport;
 use lasthop_sim::network::{NodeId, NodeKind};
 use lasthop_sim::pool::Handle;
@@ -378,22 +378,19 @@ impl Air {
     /// Removes all frames from a station's cell.
     fn cut(&mut self, now: Instant, station: usize) {
         let Some(cell) = self.roaming.as_ref().map(|roaming| roaming.cells[station]) else { return };
-        let index = cell / 2;
-        for direction in [Direction::Down, Direction::Up] {
-            // As in the simulator, the direction towards the host is first.
-            let direction = if cell.is_multiple_of(2) { direction } else { direction.other() };
-            let point = 2 * index + direction.index();
-            let cut = self.links[index].carrier.cut(now, direction);
-            self.drop_managed(index);
+        // As in the simulator, the direction towards the host is first.
+        for point in [cell, cell ^ 1] {
+            let cut = self.carriers[point].cut(&mut self.media, now);
+            self.drop_managed(point);
             for frame in cut.sent {
                 self.lose_at_handoff(point, frame.handle());
             }
             for frame in cut.waiting {
-                self.links[index].report[direction.index()].withdraw(frame);
+                self.links[point / 2].report[point % 2].withdraw(frame);
                 self.put_aside(station, point, frame);
             }
         }
-        self.links[index].gate = Gate::Closed;
+        self.links[cell / 2].gate = Gate::Closed;
     }
 
     /// Handles a frame that was queued for the cell when the host left.

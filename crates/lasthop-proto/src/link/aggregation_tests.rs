@@ -6,6 +6,9 @@ use std::vec;
 
 use proptest::prelude::*;
 
+use alloc::collections::VecDeque;
+
+use super::super::window::WINDOW;
 use super::*;
 use crate::random::Root;
 

@@ -5,3 +5,5 @@ pub mod aggregation;
 pub mod arq;
 pub mod hybrid;
 pub mod radio;
+pub mod wifi;
+pub mod window;

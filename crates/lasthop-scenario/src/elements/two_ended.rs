@@ -63,7 +63,9 @@ impl TwoEnded {
     pub fn config(&self, link: Rate, medium: network::Medium) -> HopConfig {
         let medium = match medium {
             network::Medium::Duplex => Medium::Own,
-            network::Medium::HalfDuplex { .. } | network::Medium::Shared { .. } => Medium::Shared,
+            network::Medium::HalfDuplex { .. } | network::Medium::Shared { .. } | network::Medium::Wifi { .. } => {
+                Medium::Shared
+            }
         };
         HopConfig {
             medium,

@@ -42,15 +42,18 @@ impl Fabric {
     pub(super) fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
         self.crossed.iter().filter_map(|leg| match &self.legs[leg.0 as usize].carrier {
             Carrier::Crossed(wire) => Some(&**wire),
-            Carrier::Own(_) | Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) | Carrier::Cut(_) => {
-                None
-            }
+            Carrier::Own(_) | Carrier::Managed(_) | Carrier::Shared { .. } | Carrier::Cut(_) => None,
         })
     }
 
     /// Returns the bytes known to have arrived of the flow's datagrams, if the fabric operates its source.
     pub fn arrived_of(&self, flow: FlowId) -> u64 {
         self.crossings().filter_map(|wire| wire.arrived_of(flow)).sum()
+    }
+
+    /// Returns the number of datagrams that those sources have sent before another event.
+    pub fn datagrams(&self) -> u64 {
+        self.crossings().map(CrossedDirection::caught_up).sum()
     }
 
     /// Returns whether the fabric operates any source.
@@ -67,7 +70,7 @@ impl Fabric {
     pub fn catch_up(&mut self, now: Instant) {
         for leg in &self.crossed {
             if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
-                self.datagrams += wire.catch_up(now);
+                wire.catch_up(now);
             }
         }
     }

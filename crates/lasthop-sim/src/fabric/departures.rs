@@ -7,7 +7,7 @@ use lasthop_proto::host_queue::{Departure, Queued};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::Instant;
 
-use super::{Carrier, ChannelLegs, Fabric, Receiver};
+use super::{Carrier, Fabric, Receiver};
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::link::Frame;
@@ -32,19 +32,8 @@ impl Fabric {
             network.nodes[near.0].kind == NodeKind::Host && asks(near)
         };
         let legs: Vec<_> = (0..self.legs.len() as u32).map(LegId).filter(watched).collect();
-        legs.into_iter().for_each(|id| self.keep_begun(id));
-    }
-
-    fn keep_begun(&mut self, id: LegId) {
-        let mut carrier = &mut self.legs[id.0 as usize].carrier;
-        while let Carrier::Cut(open) = carrier {
-            carrier = open;
-        }
-        match carrier {
-            Carrier::Managed(wire) => wire.keep_begun(),
-            Carrier::Shared(medium, direction) => self.media[*medium].keep_begun(*direction),
-            Carrier::Channel(channel, station) => self.channels[*channel].channel.keep_begun(*station),
-            Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => {}
+        for id in legs {
+            self.legs[id.0 as usize].carrier.keep_begun(&mut self.media);
         }
     }
 
@@ -56,7 +45,7 @@ impl Fabric {
         let departure = match &self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => known(wire.last_start()),
             Carrier::Crossed(wire) => known(wire.last_start()),
-            Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) => Departure::Unknown,
+            Carrier::Managed(_) | Carrier::Shared { .. } => Departure::Unknown,
             Carrier::Cut(_) => Departure::Now,
         };
         Queued { departure, bytes }
@@ -65,20 +54,7 @@ impl Fabric {
     /// Reports the frames that began transmission on the carrier of a leg, including those of other legs that share the
     /// carrier.
     pub(super) fn report_begun(&mut self, id: LegId) {
-        loop {
-            let begun = match &mut self.legs[id.0 as usize].carrier {
-                Carrier::Managed(wire) => wire.take_begun().map(|frame| (id, frame)),
-                Carrier::Shared(medium, _) => {
-                    let begun = self.media[*medium].take_begun();
-                    begun.map(|(direction, frame)| (LegId(id.0 & !1 | direction.index() as u32), frame))
-                }
-                Carrier::Channel(channel, _) => {
-                    let ChannelLegs { channel, legs } = &mut self.channels[*channel];
-                    channel.take_begun().map(|(station, frame)| (legs[station.0], frame))
-                }
-                Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
-            };
-            let Some((leg, frame)) = begun else { return };
+        while let Some((leg, frame)) = self.legs[id.0 as usize].carrier.take_begun(&mut self.media, id) {
             self.report_departure(leg, frame);
         }
     }

@@ -1,6 +1,6 @@
 //! Number of frames that links hold, for the limit of a run.
 
-use super::{Carrier, Fabric};
+use super::Fabric;
 use crate::datagrams::CrossedDirection;
 use crate::leg::LegId;
 use crate::overflow::MOST_FRAMES;
@@ -19,18 +19,7 @@ impl Fabric {
 
     /// Returns the leg that holds the most frames.
     pub fn fullest(&self) -> LegId {
-        let held = |leg: &LegId| self.held(&self.legs[leg.0 as usize].carrier);
+        let held = |leg: &LegId| self.legs[leg.0 as usize].carrier.held(&self.media);
         (0..self.legs.len() as u32).map(LegId).max_by_key(held).unwrap_or(LegId(0))
-    }
-
-    fn held(&self, carrier: &Carrier) -> usize {
-        match carrier {
-            Carrier::Own(wire) => wire.held(),
-            Carrier::Managed(wire) => wire.held(),
-            Carrier::Crossed(wire) => wire.held(),
-            Carrier::Shared(medium, direction) => self.media[*medium].waiting(*direction),
-            Carrier::Channel(channel, station) => self.channels[*channel].channel.waiting(*station),
-            Carrier::Cut(carrier) => self.held(carrier),
-        }
     }
 }

@@ -6,10 +6,11 @@ use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
+use super::carrier::SharedCarrier;
 use super::feed::Access;
 use super::shared::Station;
-use super::{Accepted, Direction, Frame, InFlight};
-use crate::network::LinkSpec;
+use super::{Accepted, Cut, Direction, Frame, InFlight};
+use crate::network::{LinkSpec, Medium};
 use crate::trace::DropReason;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
@@ -58,74 +59,29 @@ pub struct SharedChannel {
 }
 
 impl SharedChannel {
-    /// Creates a channel without frames. `links` lists the links with the overhead of each frame.
-    pub fn new(links: &[(&LinkSpec, Duration)], root: Root) -> Self {
+    /// Creates the channel of `links`, without frames.
+    pub fn new(links: &[&LinkSpec], root: Root) -> Self {
         let meet = |a: &LinkSpec, b: &LinkSpec| a.ends.iter().any(|end| b.ends.contains(end));
         let excludes = |a: &LinkSpec, b: &LinkSpec| {
-            meet(a, b) || links.iter().any(|(between, _)| meet(a, between) && meet(between, b))
+            meet(a, b) || links.iter().any(|between| meet(a, between) && meet(between, b))
         };
-        let hop = |&(link, frame_overhead): &(&LinkSpec, Duration)| Hop {
+        let hop = |link: &&LinkSpec| Hop {
             delay: link.delay,
-            frame_overhead,
+            frame_overhead: match link.medium {
+                Medium::Shared { frame_overhead, .. } => frame_overhead,
+                _ => Duration::ZERO,
+            },
             on_air: None,
-            excludes: (0..links.len()).filter(|&other| excludes(link, links[other].0)).collect(),
+            excludes: (0..links.len()).filter(|&other| excludes(link, links[other])).collect(),
         };
         Self {
             hops: links.iter().map(hop).collect(),
             stations: links
                 .iter()
-                .flat_map(|(link, _)| DIRECTIONS.map(|direction| Station::new(link, direction, root)))
+                .flat_map(|link| DIRECTIONS.map(|direction| Station::new(link, direction, root)))
                 .collect(),
             claims: Vec::new(),
         }
-    }
-
-    /// Queues a frame. `look` returns the properties of its packet.
-    pub fn enqueue(&mut self, now: Instant, id: StationId, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
-        // A frame that begins at once never waits, and needs no space in the queue.
-        let claims = self.claims.contains(&id);
-        let waits = claims || self.is_kept_back(id.hop(), &self.claims);
-        let at_once = if waits { Switch::Off } else { Switch::On };
-        if self.stations[id.0].feed.push(now, frame, look, at_once) == Accepted::Dropped {
-            return Accepted::Dropped;
-        }
-        if !claims {
-            self.claims.push(id);
-            self.start(now);
-        }
-        match self.poll_deadline() {
-            Some(at) if !waits => Accepted::Next(at),
-            _ => Accepted::Queued,
-        }
-    }
-
-    /// Starts to keep the frames that begin transmission at a station for [`Self::take_begun`].
-    pub fn keep_begun(&mut self, id: StationId) {
-        self.stations[id.0].feed.keep_begun();
-    }
-
-    /// Returns a frame that began transmission, and its station.
-    pub fn take_begun(&mut self) -> Option<(StationId, Frame)> {
-        (0..self.stations.len())
-            .find_map(|station| Some((StationId(station), self.stations[station].feed.take_begun()?)))
-    }
-
-    /// Returns the number of frames queued at a station.
-    pub fn waiting(&self, id: StationId) -> usize {
-        self.stations[id.0].feed.len()
-    }
-
-    /// Returns the time for which a station has been on the air until `now`.
-    pub fn busy(&self, now: Instant, id: StationId) -> Duration {
-        self.stations[id.0].feed.busy(now)
-    }
-
-    /// Returns a frame that a managed queue dropped, its station, and the reason.
-    pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
-        self.stations.iter_mut().enumerate().find_map(|(index, station)| {
-            let (frame, why) = station.feed.take_dropped()?;
-            Some((StationId(index), frame, why))
-        })
     }
 
     /// Returns whether a hop may not send now: one that it excludes is on the air, or has one of the `older` claims.
@@ -156,9 +112,29 @@ impl SharedChannel {
             }
         }
     }
+}
 
-    /// Returns the time of the next event.
-    pub fn poll_deadline(&self) -> Option<Instant> {
+impl SharedCarrier for SharedChannel {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
+        let id = StationId(place);
+        // A frame that begins at once never waits, and needs no space in the queue.
+        let claims = self.claims.contains(&id);
+        let waits = claims || self.is_kept_back(id.hop(), &self.claims);
+        let at_once = if waits { Switch::Off } else { Switch::On };
+        if self.stations[id.0].feed.push(now, frame, look, at_once) == Accepted::Dropped {
+            return Accepted::Dropped;
+        }
+        if !claims {
+            self.claims.push(id);
+            self.start(now);
+        }
+        match self.poll_deadline() {
+            Some(at) if !waits => Accepted::Next(at),
+            _ => Accepted::Queued,
+        }
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
         let arrival = |(index, station): (usize, &Station)| {
             station.propagating.front().map(|sent| sent.end + self.hops[index / 2].delay)
         };
@@ -167,8 +143,7 @@ impl SharedChannel {
         arrivals.chain(ends).min()
     }
 
-    /// Processes the events due at `now`. Returns a frame that arrives; `None` if there is none.
-    pub fn advance(&mut self, now: Instant) -> Option<(StationId, InFlight)> {
+    fn advance(&mut self, now: Instant) -> Option<(usize, InFlight)> {
         let mut ended = false;
         for index in 0..self.hops.len() {
             if let Some((direction, sent)) = self.hops[index].on_air.take_if(|(_, sent)| sent.end <= now) {
@@ -181,10 +156,38 @@ impl SharedChannel {
         }
         for (index, station) in self.stations.iter_mut().enumerate() {
             if station.propagating.front().is_some_and(|sent| sent.end + self.hops[index / 2].delay <= now) {
-                return station.propagating.pop_front().map(|sent| (StationId(index), sent));
+                return station.propagating.pop_front().map(|sent| (index, sent));
             }
         }
         None
+    }
+
+    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
+        self.stations.iter_mut().enumerate().find_map(|(place, station)| {
+            let (frame, why) = station.feed.take_dropped()?;
+            Some((place, frame, why))
+        })
+    }
+
+    fn keep_begun(&mut self, place: usize) {
+        self.stations[place].feed.keep_begun();
+    }
+
+    fn take_begun(&mut self) -> Option<(usize, Frame)> {
+        self.stations.iter_mut().enumerate().find_map(|(place, station)| Some((place, station.feed.take_begun()?)))
+    }
+
+    fn waiting(&self, place: usize) -> usize {
+        self.stations[place].feed.len()
+    }
+
+    fn busy(&self, now: Instant, place: usize) -> Duration {
+        self.stations[place].feed.busy(now)
+    }
+
+    /// Scenarios with cells have no links on shared channels.
+    fn cut(&mut self, _: Instant, _: usize) -> Cut {
+        Cut::default()
     }
 }
 

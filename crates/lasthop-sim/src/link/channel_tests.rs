@@ -25,7 +25,7 @@ fn chain(hops: usize) -> SharedChannel {
         directions: [direction(), direction()],
     };
     let links: Vec<_> = (0..hops).map(link).collect();
-    SharedChannel::new(&links.iter().map(|link| (link, frame_overhead)).collect::<Vec<_>>(), Root(1))
+    SharedChannel::new(&links.iter().collect::<Vec<_>>(), Root(1))
 }
 
 fn frame(number: u32) -> Frame {
@@ -41,8 +41,8 @@ fn at(millis: u64) -> Instant {
 fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
     let mut arrived = Vec::new();
     while let Some(now) = channel.poll_deadline() {
-        if let Some((id, sent)) = channel.advance(now) {
-            arrived.push((sent.end.as_nanos() / 1_000_000, id.hop(), sent.frame.handle().0));
+        if let Some((place, sent)) = channel.advance(now) {
+            arrived.push((sent.end.as_nanos() / 1_000_000, StationId(place).hop(), sent.frame.handle().0));
         }
     }
     arrived
@@ -55,7 +55,7 @@ fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
 fn an_older_claim_keeps_younger_neighbours_back() {
     let mut channel = chain(5);
     for hop in 0..5 {
-        channel.enqueue(at(0), StationId::new(hop, Direction::Down), frame(hop as u32), Sight::default);
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), &mut Sight::default);
     }
     assert_eq!(run(&mut channel), [(2, 0, 0), (4, 1, 1), (6, 2, 2), (8, 3, 3), (10, 4, 4)]);
 }
@@ -65,7 +65,7 @@ fn an_older_claim_keeps_younger_neighbours_back() {
 fn hops_far_enough_apart_send_together() {
     let mut channel = chain(5);
     for hop in [0, 3, 1, 4, 2] {
-        channel.enqueue(at(0), StationId::new(hop, Direction::Down), frame(hop as u32), Sight::default);
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), &mut Sight::default);
     }
     assert_eq!(run(&mut channel), [(2, 0, 0), (2, 3, 3), (4, 1, 1), (4, 4, 4), (6, 2, 2)]);
 }
@@ -78,7 +78,7 @@ fn stations_take_turns() {
         for (index, (hop, direction)) in
             [(0, Direction::Down), (0, Direction::Up), (1, Direction::Down), (1, Direction::Up)].into_iter().enumerate()
         {
-            channel.enqueue(at(0), StationId::new(hop, direction), frame(10 * number + index as u32), Sight::default);
+            channel.enqueue(at(0), StationId::new(hop, direction).0, frame(10 * number + index as u32), &mut Sight::default);
         }
     }
     let order: Vec<_> = run(&mut channel).into_iter().map(|(_, _, number)| number).collect();
@@ -89,9 +89,9 @@ fn stations_take_turns() {
 #[test]
 fn a_queue_has_its_limit() {
     let mut channel = chain(1);
-    let station = StationId::new(0, Direction::Up);
+    let StationId(station) = StationId::new(0, Direction::Up);
     let accepted: Vec<_> =
-        (0..5).map(|number| channel.enqueue(at(0), station, frame(number), Sight::default)).collect();
+        (0..5).map(|number| channel.enqueue(at(0), station, frame(number), &mut Sight::default)).collect();
     assert_eq!(accepted[0], Accepted::Next(at(2)));
     assert_eq!(accepted[1..4], [Accepted::Queued; 3]);
     assert_eq!((accepted[4], channel.waiting(station)), (Accepted::Dropped, 3));
@@ -109,11 +109,11 @@ fn at_most_one_of_three_adjacent_hops_sends() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let now = Instant::ZERO + Duration::from_micros(u64::from(sent) * 700);
             match channel.poll_deadline().filter(|&next| sent >= 500 || next <= now) {
-                Some(next) => arrived.extend(channel.advance(next).map(|(id, got)| (id.0, got.frame.handle().0))),
+                Some(next) => arrived.extend(channel.advance(next).map(|(place, got)| (place, got.frame.handle().0))),
                 None => {
-                    let id = StationId((state >> 33) as usize % (2 * hops));
-                    if channel.waiting(id) < 3 {
-                        channel.enqueue(now, id, frame(sent), Sight::default);
+                    let place = (state >> 33) as usize % (2 * hops);
+                    if channel.waiting(place) < 3 {
+                        channel.enqueue(now, place, frame(sent), &mut Sight::default);
                     }
                     sent += 1;
                 }
@@ -123,7 +123,7 @@ fn at_most_one_of_three_adjacent_hops_sends() {
         }
         let mut numbers: Vec<_> = arrived.iter().map(|&(_, number)| number).collect();
         for station in 0..2 * hops {
-            let own: Vec<_> = arrived.iter().filter(|(id, _)| *id == station).collect();
+            let own: Vec<_> = arrived.iter().filter(|(place, _)| *place == station).collect();
             assert!(own.is_sorted_by_key(|(_, number)| *number));
         }
         numbers.sort_unstable();

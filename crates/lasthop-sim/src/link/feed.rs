@@ -140,6 +140,15 @@ impl Feed {
         self.queue.push(now, frame, look, at_once)
     }
 
+    /// Takes the next frame at `now` for a medium that sends it by itself.
+    pub fn take(&mut self, now: Instant) -> Option<Frame> {
+        let frame = self.queue.pop(now)?;
+        if let Some(begun) = &mut self.begun {
+            begun.push(frame);
+        }
+        Some(frame)
+    }
+
     /// Sends the next frame at `now`, if any is queued, as soon as the shaper allows. Calls `on_air` for each frame
     /// that arrives at its end. Returns the time when the medium becomes free.
     #[inline]
@@ -147,10 +156,7 @@ impl Feed {
         if self.aggregator.is_some() {
             return self.send_aggregate(now, access, on_air);
         }
-        let frame = self.queue.pop(now)?;
-        if let Some(begun) = &mut self.begun {
-            begun.push(frame);
-        }
+        let frame = self.take(now)?;
         let start = now + access.turn;
         let start = self.shaper.as_mut().map_or(start, |shaper| shaper.wait(start, frame.bytes()));
         let Transmission { end, free } = self.pace.send(start, frame.bytes(), access.overhead);

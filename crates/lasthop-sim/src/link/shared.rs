@@ -7,10 +7,13 @@ use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
+use super::carrier::SharedCarrier;
 use super::feed::{Access, Feed, Seeds};
 use super::{Accepted, Cut, Direction, Frame, InFlight};
 use crate::network::LinkSpec;
 use crate::trace::DropReason;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// One direction of a shared medium.
 pub(super) struct Station {
@@ -47,14 +50,21 @@ impl SharedMedium {
         Self { delay: link.delay, frame_overhead, turnaround, last: None, stations, on_air: None }
     }
 
-    /// Queues a frame. `look` returns the properties of its packet.
-    pub fn enqueue(
-        &mut self,
-        now: Instant,
-        direction: Direction,
-        frame: Frame,
-        look: impl FnOnce() -> Sight,
-    ) -> Accepted {
+    fn transmit(&mut self, now: Instant, direction: Direction) {
+        let Station { feed, propagating } = &mut self.stations[direction.index()];
+        let turns = self.last.is_some_and(|last| last != direction);
+        let turn = if turns { self.turnaround } else { Duration::ZERO };
+        let access = Access { turn, overhead: self.frame_overhead };
+        if let Some(end) = feed.send(now, access, |sent| propagating.push_back(sent)) {
+            self.last = Some(direction);
+            self.on_air = Some((direction, end));
+        }
+    }
+}
+
+impl SharedCarrier for SharedMedium {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
+        let direction = DIRECTIONS[place];
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };
         if self.stations[direction.index()].feed.push(now, frame, look, at_once) == Accepted::Dropped {
@@ -69,66 +79,45 @@ impl SharedMedium {
         }
     }
 
-    /// Returns a frame that a managed queue dropped, its direction, and the reason.
-    pub fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
-        [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
-            let (frame, why) = self.stations[direction.index()].feed.take_dropped()?;
-            Some((direction, frame, why))
+    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
+        self.stations.iter_mut().enumerate().find_map(|(place, station)| {
+            let (frame, why) = station.feed.take_dropped()?;
+            Some((place, frame, why))
         })
     }
 
-    /// Starts to keep the frames that begin transmission in a direction for [`Self::take_begun`].
-    pub fn keep_begun(&mut self, direction: Direction) {
-        self.stations[direction.index()].feed.keep_begun();
+    fn keep_begun(&mut self, place: usize) {
+        self.stations[place].feed.keep_begun();
     }
 
-    /// Returns a frame that began transmission, and its direction.
-    pub fn take_begun(&mut self) -> Option<(Direction, Frame)> {
-        [Direction::Down, Direction::Up]
-            .into_iter()
-            .find_map(|direction| Some((direction, self.stations[direction.index()].feed.take_begun()?)))
+    fn take_begun(&mut self) -> Option<(usize, Frame)> {
+        self.stations.iter_mut().enumerate().find_map(|(place, station)| Some((place, station.feed.take_begun()?)))
     }
 
-    /// Returns the number of frames queued in a direction.
-    pub fn waiting(&self, direction: Direction) -> usize {
-        self.stations[direction.index()].feed.len()
+    fn waiting(&self, place: usize) -> usize {
+        self.stations[place].feed.len()
     }
 
-    /// Returns the time on the air in a direction until `now`.
-    pub fn busy(&self, now: Instant, direction: Direction) -> Duration {
-        self.stations[direction.index()].feed.busy(now)
+    fn busy(&self, now: Instant, place: usize) -> Duration {
+        self.stations[place].feed.busy(now)
     }
 
-    /// Removes all frames of a direction, except those that a managed queue drops. Starts no transmission: the caller
-    /// cuts the other direction as well.
-    pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
-        let station = &mut self.stations[direction.index()];
+    /// Starts no transmission: the caller cuts the other direction as well.
+    fn cut(&mut self, now: Instant, place: usize) -> Cut {
+        let station = &mut self.stations[place];
         let sent = station.propagating.drain(..).map(|sent| sent.frame).collect();
         let waiting = station.feed.drain(now);
-        self.on_air.take_if(|(on_air, _)| *on_air == direction);
+        self.on_air.take_if(|(on_air, _)| on_air.index() == place);
         Cut { sent, waiting }
     }
 
-    fn transmit(&mut self, now: Instant, direction: Direction) {
-        let Station { feed, propagating } = &mut self.stations[direction.index()];
-        let turns = self.last.is_some_and(|last| last != direction);
-        let turn = if turns { self.turnaround } else { Duration::ZERO };
-        let access = Access { turn, overhead: self.frame_overhead };
-        if let Some(end) = feed.send(now, access, |sent| propagating.push_back(sent)) {
-            self.last = Some(direction);
-            self.on_air = Some((direction, end));
-        }
-    }
-
-    /// Returns the time of the next event.
-    pub fn poll_deadline(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
         let arrivals = arrivals.map(|sent| sent.end + self.delay);
         arrivals.chain(self.on_air.iter().map(|(_, end)| *end)).min()
     }
 
-    /// Processes the events due at `now`. Returns a frame that arrives; `None` if there is none.
-    pub fn advance(&mut self, now: Instant) -> Option<(Direction, InFlight)> {
+    fn advance(&mut self, now: Instant) -> Option<(usize, InFlight)> {
         if let Some((direction, end)) = self.on_air
             && end <= now
         {
@@ -141,13 +130,12 @@ impl SharedMedium {
                 self.transmit(end, first.other());
             }
         }
-        for direction in [Direction::Down, Direction::Up] {
-            let station = &mut self.stations[direction.index()];
+        for (place, station) in self.stations.iter_mut().enumerate() {
             if let Some(sent) = station.propagating.front().copied()
                 && sent.end + self.delay <= now
             {
                 station.propagating.pop_front();
-                return Some((direction, sent));
+                return Some((place, sent));
             }
         }
         None

@@ -4,9 +4,12 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::fabric::{Carrier, Fabric, LegId};
 use crate::handoff::Course;
-use crate::link::{Cut, Direction};
+use crate::link::Cut;
 use crate::scheduler::NEVER;
 use crate::trace::{DropReason, What};
+
+/// Stands in for a carrier while that is replaced.
+const PLACEHOLDER: Carrier = Carrier::Shared { medium: usize::MAX, place: 0 };
 
 impl Fabric {
     /// Makes the host leave its station, or change direction on the way.
@@ -47,9 +50,8 @@ impl Fabric {
 
     /// Closes an empty leg: it accepts no frames until it is opened.
     pub(super) fn close(&mut self, id: LegId) {
-        // Placeholder for the exchange.
         let carrier = &mut self.legs[id.0 as usize].carrier;
-        let open = std::mem::replace(carrier, Carrier::Shared(usize::MAX, Direction::Down));
+        let open = std::mem::replace(carrier, PLACEHOLDER);
         *carrier = match open {
             Carrier::Cut(_) => open,
             open => Carrier::Cut(Box::new(open)),
@@ -60,7 +62,7 @@ impl Fabric {
     /// Opens a leg again.
     fn open(&mut self, id: LegId) {
         let carrier = &mut self.legs[id.0 as usize].carrier;
-        let closed = std::mem::replace(carrier, Carrier::Shared(usize::MAX, Direction::Down));
+        let closed = std::mem::replace(carrier, PLACEHOLDER);
         *carrier = match closed {
             Carrier::Cut(open) => *open,
             open => open,
@@ -68,16 +70,7 @@ impl Fabric {
     }
 
     fn cut_leg(&mut self, now: Instant, id: LegId) -> Cut {
-        let cut = match &mut self.legs[id.0 as usize].carrier {
-            Carrier::Own(wire) => wire.cut(now),
-            Carrier::Managed(wire) => wire.cut(now),
-            Carrier::Shared(medium, direction) => {
-                let direction = *direction;
-                self.media[*medium].cut(now, direction)
-            }
-            // Scenarios with cells have no links on shared channels.
-            Carrier::Crossed(_) | Carrier::Channel(..) | Carrier::Cut(_) => Cut::default(),
-        };
+        let cut = self.legs[id.0 as usize].carrier.cut(&mut self.media, now);
         self.drop_managed(now, id);
         cut
     }

@@ -1,0 +1,483 @@
+//! IEEE 802.11: stations that contend for a channel (DCF, EDCA), aggregation with block acknowledgments, errors and
+//! retransmissions of frames, rate control, and fair airtime.
+//!
+//! One event per access to the channel. All stations hear each other; there is one access category, best effort.
+//! [docs/models/wifi.md](https://github.com/lasthop/lasthop/blob/main/docs/models/wifi.md) has the rules, their sources
+//! and the validation.
+
+mod errors;
+mod phy;
+mod rate_control;
+mod station;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use self::errors::FrameErrors;
+pub use self::errors::FrameLoss;
+pub use self::phy::{Band, Guard, OFDM_RATES, Phy, RateIndex, SLOT, Standard};
+pub use self::rate_control::Control;
+use self::rate_control::{Choice, RateControl};
+use self::station::Station;
+use super::access::{AccessMedium, Crossed, LineId, Source};
+use super::window::{BlockWindow, Chosen};
+use crate::random::{Root, Stream};
+use crate::tcp::config::Switch;
+use crate::time::{Duration, Instant};
+
+/// Parameters of a channel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WifiSpec {
+    /// Rule by which a station with several receivers chooses the next one.
+    pub turns: Turns,
+    /// Longer wait (EIFS) of all stations after a transmission that could not be received.
+    pub eifs: Switch,
+    /// Interval of the beacons that one station sends; `None` for no beacons.
+    pub beacon: Option<Duration>,
+}
+
+/// Rule by which a station with several receivers chooses the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turns {
+    /// Equal airtime, by deficit round robin as in Linux (`ieee80211_next_txq` in `net/mac80211/tx.c`).
+    Airtime,
+    /// Equal numbers of transmissions.
+    Transmissions,
+}
+
+/// Parameters of a line: one direction of a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LineSpec {
+    /// Number of the station that sends, from 0.
+    pub sender: usize,
+    /// Number of the station that receives.
+    pub receiver: usize,
+    /// Its transmitter.
+    pub transmitter: TransmitterSpec,
+}
+
+/// Parameters of a transmitter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TransmitterSpec {
+    /// Physical layer.
+    pub phy: Phy,
+    /// Loss of frames.
+    pub loss: FrameLoss,
+    /// Rate control.
+    pub control: Control,
+    /// RTS and CTS precede a transmission of more than this number of bytes.
+    pub rts: Option<u32>,
+    /// Number of attempts of a frame after the first.
+    pub retries: u32,
+    /// Maximum number of frames of a transmission.
+    pub frames: u32,
+    /// Number of slots of the interframe space before the backoff, besides SIFS (AIFSN).
+    pub aifsn: u32,
+}
+
+/// Size of a full packet in bytes, for the nominal rate.
+const FULL_PACKET: u32 = 1_500;
+
+impl TransmitterSpec {
+    /// Returns the interframe space before the backoff.
+    fn aifs(&self) -> Duration {
+        self.phy.sifs() + Duration::from_nanos(SLOT.as_nanos() * u64::from(self.aifsn))
+    }
+
+    /// Returns the data rate that rate control aims at, in bits per second: the fixed one, or that with the highest
+    /// throughput of full packets without overhead.
+    pub fn nominal_rate(&self) -> u64 {
+        let Self { phy, loss, control, .. } = self;
+        if let Control::Fixed(rate) = control {
+            return phy.bits_per_second(*rate);
+        }
+        let mut errors = FrameErrors::new(*loss, phy, Root(0).stream(""));
+        let mut useful = |rate: &RateIndex| {
+            let lost = errors.probability(*rate, phy.frame_bytes(FULL_PACKET));
+            ((1.0 - lost) * phy.bits_per_second(*rate) as f64) as u64
+        };
+        let best = (0..phy.rates()).map(RateIndex).max_by_key(|rate| useful(rate)).unwrap_or(RateIndex(0));
+        phy.bits_per_second(best)
+    }
+}
+
+/// Smallest and largest contention window (best effort).
+const CW_MIN: u32 = 15;
+const CW_MAX: u32 = 1_023;
+/// Sizes of control frames in bytes.
+const ACK: u32 = 14;
+const BLOCK_ACK: u32 = 32;
+/// Block acknowledgment for more than 64 frames.
+const LONG_BLOCK_ACK: u32 = 56;
+const RTS: u32 = 20;
+const CTS: u32 = 14;
+/// Beacon: size in bytes, at 6 Mbps (ns-3's).
+const BEACON: u32 = 156;
+/// Time after which a sender misses an acknowledgment, besides SIFS and a slot: the delay of a preamble's detection.
+const DETECTION: Duration = Duration::from_micros(20);
+/// Time after which a transmission is heard (aCCATime of OFDM).
+const HEARING: Duration = Duration::from_micros(4);
+/// Delimiter in front of each frame of an aggregate, in bytes.
+const DELIMITER: u32 = 4;
+
+/// One direction of a link.
+struct Line<T> {
+    spec: LineSpec,
+    /// Line of the opposite direction.
+    back: Option<usize>,
+    window: BlockWindow<(T, Instant)>,
+    errors: FrameErrors,
+    control: RateControl,
+    /// Indicates that the driver's queue may have frames.
+    queued: bool,
+    /// Transmissions in succession that nobody acknowledged.
+    failures: u32,
+    /// Time on the air in total; start and end of the last transmission.
+    busy: Duration,
+    last: (Instant, Instant),
+}
+
+impl<T: Copy> Line<T> {
+    fn is_backlogged(&self) -> bool {
+        self.queued || self.window.waiting() > 0
+    }
+}
+
+/// A transmission that begins.
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    line: usize,
+    rate: RateIndex,
+    frames: u32,
+    /// Airtime of the data.
+    airtime: Duration,
+    /// Time before the data: RTS, CTS and their interframe spaces; zero without.
+    prelude: Duration,
+}
+
+/// Beacons.
+#[derive(Clone, Copy, Debug)]
+struct Beacon {
+    interval: Duration,
+    next: Instant,
+}
+
+/// A channel with its stations.
+pub struct Wifi<T> {
+    spec: WifiSpec,
+    stations: Vec<Station>,
+    lines: Vec<Line<T>>,
+    /// End of the last exchange of frames.
+    busy_until: Instant,
+    beacon: Option<Beacon>,
+    /// Time of the next access; `None` if no station has frames.
+    access: Option<Instant>,
+    /// Frames that have been sent, in order of `end`.
+    sent: VecDeque<Crossed<T>>,
+    now: Instant,
+    /// Backoffs.
+    stream: Stream,
+    /// Transmissions of the current access.
+    transmissions: Vec<Transmission>,
+}
+
+impl<T: Copy> Wifi<T> {
+    /// Creates a channel without frames. Backoffs are drawn from `NAME/backoff`, losses of line `n` from
+    /// `NAME/n/errors`, under `root`.
+    pub fn new(spec: WifiSpec, lines: &[LineSpec], name: &str, root: Root) -> Self {
+        let count = lines.iter().map(|line| line.sender.max(line.receiver) + 1).max().unwrap_or(0);
+        let mut stations: Vec<_> = (0..count).map(|_| Station::new(CW_MIN)).collect();
+        for (index, line) in lines.iter().enumerate() {
+            stations[line.sender].add(index, line.transmitter.aifs());
+        }
+        let line = |(index, line): (usize, &LineSpec)| Line {
+            spec: *line,
+            back: lines.iter().position(|other| other.sender == line.receiver && other.receiver == line.sender),
+            window: BlockWindow::default(),
+            errors: FrameErrors::new(line.transmitter.loss, &line.transmitter.phy, root.stream(&alloc::format!("{name}/{index}/errors"))),
+            control: RateControl::new(&line.transmitter),
+            queued: false,
+            failures: 0,
+            busy: Duration::ZERO,
+            last: (Instant::ZERO, Instant::ZERO),
+        };
+        Self {
+            spec,
+            stations,
+            lines: lines.iter().enumerate().map(line).collect(),
+            busy_until: Instant::ZERO,
+            beacon: spec.beacon.map(|interval| Beacon { interval, next: Instant::ZERO }),
+            access: None,
+            sent: VecDeque::new(),
+            now: Instant::ZERO,
+            stream: root.stream(&alloc::format!("{name}/backoff")),
+            transmissions: Vec::new(),
+        }
+    }
+
+    /// Sets the time of the next access.
+    fn schedule(&mut self) {
+        self.access = self.stations.iter().filter_map(Station::access).min();
+    }
+
+    /// Processes an access at `at`: all stations whose backoff ends before they can hear it transmit.
+    fn transmit(&mut self, at: Instant, source: &mut dyn Source<T>) {
+        if self.send_beacon(at) {
+            return;
+        }
+        self.transmissions.clear();
+        for station in 0..self.stations.len() {
+            if self.stations[station].access().is_none_or(|access| access > at + HEARING) {
+                continue;
+            }
+            match self.prepare(at, station, source) {
+                Some(transmission) => self.transmissions.push(transmission),
+                None => self.stations[station].rest(),
+            }
+        }
+        match self.transmissions[..] {
+            [] => {}
+            [alone] => self.exchange(at, alone),
+            _ => self.collide(at),
+        }
+    }
+
+    /// Sends the beacons that are due before an access at `at`. Returns whether there was one.
+    fn send_beacon(&mut self, at: Instant) -> bool {
+        let Some(Beacon { interval, next }) = self.beacon else { return false };
+        let Some(phy) = self.lines.first().map(|line| line.spec.transmitter.phy) else { return false };
+        let airtime = phy.basic_airtime(6, BEACON);
+        let mut next = next;
+        if self.busy_until < next && next + airtime < at {
+            // These beacons were sent while the channel was idle.
+            let over = at.since(next + airtime).as_nanos() / interval.as_nanos().max(1) + 1;
+            next = next + interval.saturating_mul(over);
+        }
+        let due = next <= at;
+        let start = next.max(self.busy_until + phy.sifs() + SLOT);
+        if due {
+            next = next + interval;
+            self.occupy(start, start + airtime, Duration::ZERO);
+        }
+        self.beacon = Some(Beacon { interval, next });
+        due
+    }
+
+    /// Prepares the next transmission of a station. Returns `None` if it has no frames.
+    fn prepare(&mut self, at: Instant, station: usize, source: &mut dyn Source<T>) -> Option<Transmission> {
+        loop {
+            let lines = &self.lines;
+            let turn = self.stations[station].turn(self.spec.turns, |line| lines[line].is_backlogged())?;
+            let line = &mut self.lines[turn];
+            let TransmitterSpec { phy, frames, rts, .. } = line.spec.transmitter;
+            let Choice { rate, probe } = line.control.choose(at, line.failures);
+            let single = probe || !phy.aggregates();
+            let most = if single { 1 } else { frames.max(1) };
+            let (mut empty, id) = (false, LineId(turn));
+            let take = || {
+                let Some((item, bytes)) = source.take(at, id) else {
+                    empty = true;
+                    return None;
+                };
+                Some(((item, at), phy.frame_bytes(bytes)))
+            };
+            // All frames but the last are padded to 4 bytes.
+            let join = |before: u32, bytes: u32| {
+                before.saturating_add(before.wrapping_neg() % 4).saturating_add(bytes).saturating_add(DELIMITER)
+            };
+            let fits = |bytes| bytes <= phy.largest_aggregate() && phy.airtime(rate, bytes) <= phy.longest();
+            let chosen = line.window.choose(most, take, join, fits);
+            if empty {
+                line.queued = false;
+            }
+            let Some(Chosen { bytes, frames, .. }) = chosen else { continue };
+            // A frame alone has no delimiter, except in VHT and HE.
+            let alone = frames == 1 && matches!(phy.standard, Standard::Ofdm | Standard::Ht);
+            let bytes = if alone { bytes - DELIMITER } else { bytes };
+            let prelude = match rts {
+                Some(limit) if bytes > limit => {
+                    let sifs = phy.sifs();
+                    phy.control_airtime(rate, RTS) + sifs + phy.control_airtime(rate, CTS) + sifs
+                }
+                _ => Duration::ZERO,
+            };
+            return Some(Transmission { line: turn, rate, frames, airtime: phy.airtime(rate, bytes), prelude });
+        }
+    }
+
+    /// Carries out the exchange of a station that transmits alone.
+    fn exchange(&mut self, at: Instant, transmission: Transmission) {
+        let Transmission { line: index, rate, frames, airtime, prelude, .. } = transmission;
+        let line = &mut self.lines[index];
+        let LineSpec { sender, transmitter: TransmitterSpec { phy, retries, .. }, .. } = line.spec;
+        let data_end = at + prelude + airtime;
+        let (errors, mut received) = (&mut line.errors, 0u32);
+        line.window.settle(retries, |bytes| {
+            let lost = errors.strike(rate, bytes);
+            received += u32::from(!lost);
+            lost
+        });
+        line.control.record(rate, frames, received);
+        let acknowledgment = match frames {
+            1 => ACK,
+            2..=64 => BLOCK_ACK,
+            _ => LONG_BLOCK_ACK,
+        };
+        let end = match received {
+            0 => data_end,
+            _ => data_end + phy.sifs() + phy.control_airtime(rate, acknowledgment),
+        };
+        self.account(index, at, end);
+        self.release(index, data_end);
+        if received > 0 {
+            self.lines[index].failures = 0;
+            self.stations[sender].cw = CW_MIN;
+            self.occupy(at, end, Duration::ZERO);
+        } else {
+            self.fail(transmission);
+            let eifs = self.eifs(&phy);
+            self.occupy(at, end, eifs);
+            self.stations[sender].wait_until(self.busy_until, data_end + phy.sifs() + SLOT + DETECTION);
+        }
+        self.stations[sender].draw(&mut self.stream);
+    }
+
+    /// Lets the transmissions of several stations collide.
+    fn collide(&mut self, at: Instant) {
+        let on_air = |transmission: &Transmission| {
+            let phy = self.lines[transmission.line].spec.transmitter.phy;
+            match transmission.prelude {
+                Duration::ZERO => transmission.airtime,
+                _ => phy.control_airtime(transmission.rate, RTS),
+            }
+        };
+        let mut transmissions: Vec<_> = self.transmissions.iter().map(|one| (on_air(one), *one)).collect();
+        // In the order in which they end.
+        transmissions.sort_by_key(|(time, _)| *time);
+        let Some((longest, Transmission { line, .. })) = transmissions.last().copied() else { return };
+        let eifs = self.eifs(&self.lines[line].spec.transmitter.phy);
+        self.occupy(at, at + longest, eifs);
+        for (time, transmission) in transmissions {
+            let line = &mut self.lines[transmission.line];
+            let LineSpec { sender, transmitter: TransmitterSpec { phy, retries, .. }, .. } = line.spec;
+            if transmission.prelude == Duration::ZERO {
+                line.window.settle(retries, |_| true);
+                line.control.record(transmission.rate, transmission.frames, 0);
+            } else if line.failures >= retries {
+                line.window.settle(0, |_| true);
+            } else {
+                // The data was not sent.
+                line.window.withdraw();
+            }
+            self.account(transmission.line, at, at + time);
+            self.release(transmission.line, at + time);
+            self.fail(transmission);
+            let station = &mut self.stations[sender];
+            station.wait_until(at + longest, at + time + phy.sifs() + SLOT + DETECTION);
+            station.draw(&mut self.stream);
+        }
+    }
+
+    /// Widens the contention window after a failure. It begins anew when the limit of attempts is reached.
+    fn fail(&mut self, transmission: Transmission) {
+        let line = &mut self.lines[transmission.line];
+        let station = &mut self.stations[line.spec.sender];
+        line.failures += 1;
+        if line.failures > line.spec.transmitter.retries {
+            (line.failures, station.cw) = (0, CW_MIN);
+        } else {
+            station.cw = (2 * station.cw + 1).min(CW_MAX);
+        }
+    }
+
+    /// Returns the additional wait after a transmission that could not be received.
+    fn eifs(&self, phy: &Phy) -> Duration {
+        // EIFS replaces DIFS by SIFS, an acknowledgment at the lowest rate, and DIFS.
+        if self.spec.eifs.is_on() { phy.sifs() + phy.basic_airtime(6, ACK) } else { Duration::ZERO }
+    }
+
+    /// Occupies the channel: all stations suspend their backoff at `start`, and continue it `extra` and their interframe
+    /// space after `end`.
+    fn occupy(&mut self, start: Instant, end: Instant, extra: Duration) {
+        self.busy_until = end;
+        for station in &mut self.stations {
+            station.suspend(start, end + extra);
+        }
+    }
+
+    /// Accounts for the airtime of a line.
+    fn account(&mut self, index: usize, start: Instant, end: Instant) {
+        let line = &mut self.lines[index];
+        let time = end.since(start);
+        line.busy = line.busy + time;
+        line.last = (start, end);
+        let LineSpec { sender, receiver, .. } = line.spec;
+        let back = line.back;
+        self.stations[sender].charge(index, time);
+        // An access point counts what a station sends against that station's share as well.
+        if let Some(back) = back {
+            self.stations[receiver].charge(back, time);
+        }
+    }
+
+    /// Passes on the frames at the front of a line's window.
+    fn release(&mut self, index: usize, end: Instant) {
+        while let Some(((item, start), fate)) = self.lines[index].window.release() {
+            self.sent.push_back(Crossed { line: LineId(index), item, start, end, fate });
+        }
+    }
+}
+
+impl<T: Copy + Send> AccessMedium<T> for Wifi<T> {
+    fn handle_frame(&mut self, now: Instant, line: LineId) {
+        let Some(line) = self.lines.get_mut(line.0) else { return };
+        line.queued = true;
+        let station = &mut self.stations[line.spec.sender];
+        if station.access().is_none() {
+            station.begin(now);
+            if now < self.busy_until {
+                station.draw_if_none(&mut self.stream);
+            }
+            self.schedule();
+        }
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        let sent = self.sent.front().map(|crossed| crossed.end);
+        match (sent, self.access) {
+            (Some(sent), Some(access)) => Some(sent.min(access)),
+            (sent, access) => sent.or(access),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, source: &mut dyn Source<T>) {
+        self.now = now;
+        while let Some(at) = self.access.filter(|at| *at <= now) {
+            self.transmit(at, source);
+            for station in 0..self.stations.len() {
+                let lines = &self.lines;
+                self.stations[station].update(|line| lines[line].is_backlogged());
+            }
+            self.schedule();
+        }
+    }
+
+    fn poll_crossed(&mut self) -> Option<Crossed<T>> {
+        let due = self.sent.front().is_some_and(|crossed| crossed.end <= self.now);
+        if due { self.sent.pop_front() } else { None }
+    }
+
+    fn held(&self, line: LineId) -> usize {
+        self.lines.get(line.0).map_or(0, |line| line.window.waiting())
+    }
+
+    fn busy(&self, now: Instant, line: LineId) -> Duration {
+        let Some(line) = self.lines.get(line.0) else { return Duration::ZERO };
+        let (start, end) = line.last;
+        line.busy.saturating_sub(end.since(start.max(now)))
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
