@@ -259,8 +259,11 @@ fn link(
     let medium = medium(reader, channels)?;
     let [rate, rate_up] = rates(reader, &medium)?;
     let delay = reader.required("delay")?;
-    let [queue, queue_up] =
-        queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)), &medium)?;
+    let [queue, queue_up] = queue::both(
+        reader,
+        between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)),
+        &medium,
+    )?;
     for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }

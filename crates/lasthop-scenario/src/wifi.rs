@@ -14,8 +14,24 @@ use crate::values::{Number, Off, Or, Whole, choices};
 use crate::{Error, Problem};
 
 const KEYS: [&str; 18] = [
-    "standard", "band", "width", "streams", "guard", "snr", "snr_up", "frame_loss", "frame_loss_up", "control", "mcs",
-    "rts", "retries", "frames", "aifsn", "turns", "eifs", "beacon",
+    "standard",
+    "band",
+    "width",
+    "streams",
+    "guard",
+    "snr",
+    "snr_up",
+    "frame_loss",
+    "frame_loss_up",
+    "control",
+    "mcs",
+    "rts",
+    "retries",
+    "frames",
+    "aifsn",
+    "turns",
+    "eifs",
+    "beacon",
 ];
 
 /// Names of the standards.
@@ -120,7 +136,8 @@ fn channel(reader: &Reader<'_>) -> Result<WifiSpec, Error> {
         TurnsName::Transmissions => Turns::Transmissions,
     };
     let eifs = reader.or("eifs", Switch::On, "default")?;
-    let Or(beacon, _) = reader.or::<Or<Off, Duration>>("beacon", Some(Duration::from_micros(102_400)).into(), "default")?;
+    let Or(beacon, _) =
+        reader.or::<Or<Off, Duration>>("beacon", Some(Duration::from_micros(102_400)).into(), "default")?;
     if beacon.is_some_and(|interval| interval < Duration::from_millis(10)) {
         return Err(reader.refuse("beacon", "a time of at least 10 ms", ""));
     }
@@ -146,7 +163,11 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
         StandardName::N | StandardName::Ax => None,
     };
     if let Some(expected) = bad_band {
-        return Err(reader.refuse("band", expected, format!("802.11{} has no other band", name.show().trim_matches('"'))));
+        return Err(reader.refuse(
+            "band",
+            expected,
+            format!("802.11{} has no other band", name.show().trim_matches('"')),
+        ));
     }
     let widest = match standard {
         Standard::Ofdm => Width::Mhz20,
@@ -194,7 +215,8 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
 
 /// Reads the loss of frames on the air: down, up.
 fn losses(reader: &Reader<'_>) -> Result<[FrameLoss; 2], Error> {
-    if let (true, Some(other)) = (reader.has("snr"), ["frame_loss", "frame_loss_up"].iter().find(|key| reader.has(key))) {
+    if let (true, Some(other)) = (reader.has("snr"), ["frame_loss", "frame_loss_up"].iter().find(|key| reader.has(key)))
+    {
         let message = "snr already decides the loss of frames; remove one of the two".to_owned();
         return Err(reader.fail(other, Problem::Conflict(message)));
     }

@@ -47,8 +47,7 @@ fn every_key_is_read_and_explained() {
     let keys = "channel = \"home\"\nwifi = { standard = \"n\", band = \"2.4 GHz\", width = \"40 MHz\", streams = 3, guard = \"0.4 us\", \
                 snr = 30, snr_up = 20.5, mcs = 5, rts = \"500 B\", retries = 3, frames = 32, aifsn = 2, \
                 turns = \"transmissions\", eifs = \"off\", beacon = \"off\" }";
-    let phy =
-        Phy { standard: Standard::Ht, band: Band::Ghz2, width: 40, streams: 3, guard: Guard::Short };
+    let phy = Phy { standard: Standard::Ht, band: Band::Ghz2, width: 40, streams: 3, guard: Guard::Short };
     let transmitter = |snr| TransmitterSpec {
         phy,
         loss: FrameLoss::Snr(snr),
@@ -117,7 +116,8 @@ fn bad_keys_are_refused_with_their_remedy() {
 /// acknowledgments contend for the channel.
 #[test]
 fn a_download_takes_most_of_the_channel() {
-    let (mbps, outcome) = download(&text(1, |_| "wifi = { standard = \"n\", streams = 1, mcs = 7, frame_loss = 0 }".to_owned()));
+    let (mbps, outcome) =
+        download(&text(1, |_| "wifi = { standard = \"n\", streams = 1, mcs = 7, frame_loss = 0 }".to_owned()));
     assert!((46.0..59.6).contains(&mbps), "{mbps}");
     assert!(outcome.report.links[1].iter().all(|way| way.channel_drops == 0));
 }
@@ -138,7 +138,8 @@ fn stations_share_their_channel() {
 fn losses_on_the_air_become_delay() {
     let (mbps, outcome) =
         download(&text(1, |_| "wifi = { standard = \"n\", streams = 1, mcs = 7, frame_loss = 0.2 }".to_owned()));
-    let clean = download(&text(1, |_| "wifi = { standard = \"n\", streams = 1, mcs = 7, frame_loss = 0 }".to_owned())).0;
+    let clean =
+        download(&text(1, |_| "wifi = { standard = \"n\", streams = 1, mcs = 7, frame_loss = 0 }".to_owned())).0;
     let lost: u64 = outcome.report.links[1].iter().map(|way| way.channel_drops).sum();
     assert!(lost <= 2, "{lost}");
     assert!((0.65..0.85).contains(&(mbps / clean)), "{mbps} of {clean}");

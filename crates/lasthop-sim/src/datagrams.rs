@@ -147,7 +147,18 @@ impl CrossedDirection {
     /// Creates a direction over `wire`, shared with the datagrams of `source`.
     pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
         let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
-        Self { wire, source, frame, others: 0, sent: 0, caught_up: 0, dropped: 0, arrived: 0, last: Instant::ZERO, took: None }
+        Self {
+            wire,
+            source,
+            frame,
+            others: 0,
+            sent: 0,
+            caught_up: 0,
+            dropped: 0,
+            arrived: 0,
+            last: Instant::ZERO,
+            took: None,
+        }
     }
 
     /// Starts to measure the delays of the datagrams.

@@ -167,7 +167,12 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
     let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
     let mut medium = medium(none, none, turn);
     for (number, direction) in [Direction::Down, Direction::Down, Direction::Up].into_iter().enumerate() {
-        medium.enqueue(Instant::ZERO, direction.index(), frame(number as u32, 10, Priority::Normal), &mut Sight::default);
+        medium.enqueue(
+            Instant::ZERO,
+            direction.index(),
+            frame(number as u32, 10, Priority::Normal),
+            &mut Sight::default,
+        );
     }
     let mut arrived = Vec::new();
     while let Some(now) = medium.poll_deadline() {
@@ -184,7 +189,12 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
     let mut medium = medium(Duration::from_micros(3), Duration::from_micros(overhead), Duration::ZERO);
     for (direction, sizes) in [(Direction::Down, down), (Direction::Up, up)] {
         for (number, &bytes) in sizes.iter().enumerate() {
-            medium.enqueue(Instant::ZERO, direction.index(), frame(number as u32, bytes, Priority::Normal), &mut Sight::default);
+            medium.enqueue(
+                Instant::ZERO,
+                direction.index(),
+                frame(number as u32, bytes, Priority::Normal),
+                &mut Sight::default,
+            );
         }
     }
     let mut arrived = Vec::new();

@@ -31,7 +31,7 @@ pub struct Crossed<T> {
     pub item: T,
     /// Start of its first transmission.
     pub start: Instant,
-    /// Time when the receiver passes it on, or when the sender gives it up. Without propagation.
+    /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May still be to come.
     pub end: Instant,
     /// Result.
     pub fate: Fate,
@@ -50,8 +50,8 @@ pub enum Fate {
 ///
 /// A driver calls [`handle_frame`](Self::handle_frame) when a frame enters a queue, and
 /// [`handle_timeout`](Self::handle_timeout) at [`poll_deadline`](Self::poll_deadline); after each it takes all frames
-/// from [`poll_crossed`](Self::poll_crossed). Frames of a line that are received leave in the order in which they were
-/// taken.
+/// from [`poll_crossed`](Self::poll_crossed). Frames of a line leave in the order in which they were taken, at times that do not
+/// decrease.
 pub trait AccessMedium<T>: Send {
     /// Processes the arrival of a frame in the queue of a line.
     fn handle_frame(&mut self, now: Instant, line: LineId);
@@ -62,7 +62,7 @@ pub trait AccessMedium<T>: Send {
     /// Processes the events due at `now`. Takes frames from `source` for transmissions that begin.
     fn handle_timeout(&mut self, now: Instant, source: &mut dyn Source<T>);
 
-    /// Returns a frame that has left the medium by the last time that was passed in. Its `end` is not later.
+    /// Returns a frame whose result is decided.
     fn poll_crossed(&mut self) -> Option<Crossed<T>>;
 
     /// Returns the number of frames of a line that were taken and have not been sent successfully yet.

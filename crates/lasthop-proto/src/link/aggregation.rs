@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::access::Fate;
 use super::window::{BlockWindow, Chosen};
 use crate::random::Stream;
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 /// Parameters of aggregation.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,9 +86,11 @@ impl<T: Copy> Aggregator<T> {
         let Self { spec, stream, window } = self;
         let Chosen { bytes, frames, again } = window.choose(spec.frames, source, u32::saturating_add, fits)?;
         let backoff = Duration::from_nanos(stream.below(spec.backoff.as_nanos().saturating_add(1)));
-        window.settle(spec.retries, |_| stream.chance(spec.frame_loss));
+        // All frames of an aggregate arrive at its end, which the driver knows.
+        let end = Instant::ZERO;
+        window.settle(spec.retries, end, |_| (!stream.chance(spec.frame_loss)).then_some(end));
         let (mut delivered, mut given_up) = (Vec::new(), Vec::new());
-        while let Some((item, fate)) = window.release() {
+        while let Some((item, fate, _)) = window.release() {
             match fate {
                 Fate::Received => delivered.push(item),
                 Fate::GivenUp => given_up.push(item),

@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::access::Fate;
+use crate::time::Instant;
 
 /// Number of frames from the first unacknowledged one, itself included, that may be sent. Larger if a transmission
 /// holds more frames.
@@ -16,8 +17,8 @@ pub const WINDOW: u32 = 64;
 enum State {
     /// Waiting, after this number of failed attempts.
     Waits(u32),
-    Received,
-    GivenUp,
+    Received(Instant),
+    GivenUp(Instant),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct BlockWindow<T> {
     chosen: Vec<usize>,
     /// Number of entries that wait.
     waits: usize,
+    /// Time when the receiver passed on the last frame.
+    passed_on: Instant,
 }
 
 /// Frames of a transmission.
@@ -52,7 +55,7 @@ pub struct Chosen {
 
 impl<T> Default for BlockWindow<T> {
     fn default() -> Self {
-        Self { entries: VecDeque::new(), next: None, chosen: Vec::new(), waits: 0 }
+        Self { entries: VecDeque::new(), next: None, chosen: Vec::new(), waits: 0, passed_on: Instant::ZERO }
     }
 }
 
@@ -71,8 +74,7 @@ impl<T: Copy> BlockWindow<T> {
 
     /// Chooses the frames of the next transmission: at most `most`, failed ones in order, followed by those from
     /// `source`, as long as `fits` accepts the total number of bytes, but at least one. `join` adds the bytes of a frame
-    /// to those before it. Returns `None` if there is nothing to send. [`Self::settle`] or
-    /// [`Self::withdraw`] must follow.
+    /// to those before it. Returns `None` if there is nothing to send. [`Self::settle`] must follow.
     pub fn choose(
         &mut self,
         most: u32,
@@ -117,33 +119,30 @@ impl<T: Copy> BlockWindow<T> {
         (!self.chosen.is_empty()).then_some(Chosen { bytes, frames: self.chosen.len() as u32, again })
     }
 
-    /// Records the result of each chosen frame, in order: `fails` gets its bytes. A frame is given up after `retries`
-    /// attempts besides the first.
-    pub fn settle(&mut self, retries: u32, mut fails: impl FnMut(u32) -> bool) {
+    /// Records the result of each chosen frame, in order: `arrival` gets its bytes, and returns when it is received;
+    /// `None` if it is lost. A frame is given up at `end`, after `retries` attempts besides the first.
+    pub fn settle(&mut self, retries: u32, end: Instant, mut arrival: impl FnMut(u32) -> Option<Instant>) {
         for place in self.chosen.drain(..) {
             let Some(entry) = self.entries.get_mut(place) else { continue };
             let State::Waits(failed) = entry.state else { continue };
-            entry.state = match fails(entry.bytes) {
-                false => State::Received,
-                true if failed >= retries => State::GivenUp,
-                true => State::Waits(failed + 1),
+            entry.state = match arrival(entry.bytes) {
+                Some(at) => State::Received(at),
+                None if failed >= retries => State::GivenUp(end),
+                None => State::Waits(failed + 1),
             };
             self.waits -= usize::from(!matches!(entry.state, State::Waits(_)));
         }
     }
 
-    /// Undoes the last choice: its frames were not sent.
-    pub fn withdraw(&mut self) {
-        self.chosen.clear();
-    }
-
-    /// Removes and returns the first frame of the window, if it is received or given up.
-    pub fn release(&mut self) -> Option<(T, Fate)> {
-        let fate = match self.entries.front()?.state {
+    /// Removes and returns the first frame of the window, if it is received or given up, with the time from which it
+    /// holds back no others.
+    pub fn release(&mut self) -> Option<(T, Fate, Instant)> {
+        let (fate, at) = match self.entries.front()?.state {
             State::Waits(_) => return None,
-            State::Received => Fate::Received,
-            State::GivenUp => Fate::GivenUp,
+            State::Received(at) => (Fate::Received, at),
+            State::GivenUp(at) => (Fate::GivenUp, at),
         };
-        self.entries.pop_front().map(|entry| (entry.item, fate))
+        self.passed_on = self.passed_on.max(at);
+        self.entries.pop_front().map(|entry| (entry.item, fate, self.passed_on))
     }
 }

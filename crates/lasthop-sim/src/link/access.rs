@@ -28,7 +28,8 @@ pub struct AccessCarrier {
 impl AccessCarrier {
     /// Creates the carrier of `links` over their medium, without frames.
     pub fn new(medium: Box<dyn AccessMedium<Frame>>, links: &[&LinkSpec], root: Root) -> Self {
-        let lines = || links.iter().flat_map(|link| [Direction::Down, Direction::Up].map(|direction| (link, direction)));
+        let lines =
+            || links.iter().flat_map(|link| [Direction::Down, Direction::Up].map(|direction| (link, direction)));
         let queue = |(link, direction): (&&LinkSpec, Direction)| {
             Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root))
         };
@@ -56,9 +57,8 @@ pub(super) fn wifi(channel: WifiSpec, links: &[&LinkSpec], root: Root) -> Box<dy
         let [down, up] = link.ends.map(station);
         [(down, up), (up, down)].into_iter().zip(transmitters)
     });
-    let lines: Vec<_> = lines
-        .map(|((sender, receiver), transmitter)| LineSpec { sender, receiver, transmitter })
-        .collect();
+    let lines: Vec<_> =
+        lines.map(|((sender, receiver), transmitter)| LineSpec { sender, receiver, transmitter }).collect();
     Box::new(Wifi::new(channel, &lines, &format!("links/{}/wifi", links[0].name), root))
 }
 

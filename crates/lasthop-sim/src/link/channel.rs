@@ -62,9 +62,8 @@ impl SharedChannel {
     /// Creates the channel of `links`, without frames.
     pub fn new(links: &[&LinkSpec], root: Root) -> Self {
         let meet = |a: &LinkSpec, b: &LinkSpec| a.ends.iter().any(|end| b.ends.contains(end));
-        let excludes = |a: &LinkSpec, b: &LinkSpec| {
-            meet(a, b) || links.iter().any(|between| meet(a, between) && meet(between, b))
-        };
+        let excludes =
+            |a: &LinkSpec, b: &LinkSpec| meet(a, b) || links.iter().any(|between| meet(a, between) && meet(between, b));
         let hop = |link: &&LinkSpec| Hop {
             delay: link.delay,
             frame_overhead: match link.medium {

@@ -78,7 +78,12 @@ fn stations_take_turns() {
         for (index, (hop, direction)) in
             [(0, Direction::Down), (0, Direction::Up), (1, Direction::Down), (1, Direction::Up)].into_iter().enumerate()
         {
-            channel.enqueue(at(0), StationId::new(hop, direction).0, frame(10 * number + index as u32), &mut Sight::default);
+            channel.enqueue(
+                at(0),
+                StationId::new(hop, direction).0,
+                frame(10 * number + index as u32),
+                &mut Sight::default,
+            );
         }
     }
     let order: Vec<_> = run(&mut channel).into_iter().map(|(_, _, number)| number).collect();

@@ -120,6 +120,11 @@ const HEARING: Duration = Duration::from_micros(4);
 /// Delimiter in front of each frame of an aggregate, in bytes.
 const DELIMITER: u32 = 4;
 
+/// Adds the bytes of a frame to those before it in an aggregate: all but the last are padded to 4 bytes.
+const fn join(before: u32, bytes: u32) -> u32 {
+    before.saturating_add(before.wrapping_neg() % 4).saturating_add(bytes).saturating_add(DELIMITER)
+}
+
 /// One direction of a link.
 struct Line<T> {
     spec: LineSpec,
@@ -172,9 +177,8 @@ pub struct Wifi<T> {
     beacon: Option<Beacon>,
     /// Time of the next access; `None` if no station has frames.
     access: Option<Instant>,
-    /// Frames that have been sent, in order of `end`.
-    sent: VecDeque<Crossed<T>>,
-    now: Instant,
+    /// Frames whose results are decided, not yet taken.
+    crossed: VecDeque<Crossed<T>>,
     /// Backoffs.
     stream: Stream,
     /// Transmissions of the current access.
@@ -194,7 +198,11 @@ impl<T: Copy> Wifi<T> {
             spec: *line,
             back: lines.iter().position(|other| other.sender == line.receiver && other.receiver == line.sender),
             window: BlockWindow::default(),
-            errors: FrameErrors::new(line.transmitter.loss, &line.transmitter.phy, root.stream(&alloc::format!("{name}/{index}/errors"))),
+            errors: FrameErrors::new(
+                line.transmitter.loss,
+                &line.transmitter.phy,
+                root.stream(&alloc::format!("{name}/{index}/errors")),
+            ),
             control: RateControl::new(&line.transmitter),
             queued: false,
             failures: 0,
@@ -208,8 +216,7 @@ impl<T: Copy> Wifi<T> {
             busy_until: Instant::ZERO,
             beacon: spec.beacon.map(|interval| Beacon { interval, next: Instant::ZERO }),
             access: None,
-            sent: VecDeque::new(),
-            now: Instant::ZERO,
+            crossed: VecDeque::new(),
             stream: root.stream(&alloc::format!("{name}/backoff")),
             transmissions: Vec::new(),
         }
@@ -281,10 +288,6 @@ impl<T: Copy> Wifi<T> {
                 };
                 Some(((item, at), phy.frame_bytes(bytes)))
             };
-            // All frames but the last are padded to 4 bytes.
-            let join = |before: u32, bytes: u32| {
-                before.saturating_add(before.wrapping_neg() % 4).saturating_add(bytes).saturating_add(DELIMITER)
-            };
             let fits = |bytes| bytes <= phy.largest_aggregate() && phy.airtime(rate, bytes) <= phy.longest();
             let chosen = line.window.choose(most, take, join, fits);
             if empty {
@@ -311,11 +314,14 @@ impl<T: Copy> Wifi<T> {
         let line = &mut self.lines[index];
         let LineSpec { sender, transmitter: TransmitterSpec { phy, retries, .. }, .. } = line.spec;
         let data_end = at + prelude + airtime;
-        let (errors, mut received) = (&mut line.errors, 0u32);
-        line.window.settle(retries, |bytes| {
-            let lost = errors.strike(rate, bytes);
-            received += u32::from(!lost);
-            lost
+        let (errors, mut received, mut sent) = (&mut line.errors, 0u32, 0u32);
+        line.window.settle(retries, data_end, |bytes| {
+            sent = join(sent, bytes);
+            if errors.strike(rate, bytes) {
+                return None;
+            }
+            received += 1;
+            Some(data_end.min(at + prelude + phy.received_after(rate, sent)))
         });
         line.control.record(rate, frames, received);
         let acknowledgment = match frames {
@@ -328,7 +334,7 @@ impl<T: Copy> Wifi<T> {
             _ => data_end + phy.sifs() + phy.control_airtime(rate, acknowledgment),
         };
         self.account(index, at, end);
-        self.release(index, data_end);
+        self.release(index);
         if received > 0 {
             self.lines[index].failures = 0;
             self.stations[sender].cw = CW_MIN;
@@ -360,17 +366,12 @@ impl<T: Copy> Wifi<T> {
         for (time, transmission) in transmissions {
             let line = &mut self.lines[transmission.line];
             let LineSpec { sender, transmitter: TransmitterSpec { phy, retries, .. }, .. } = line.spec;
+            line.window.settle(retries, at + time, |_| None);
             if transmission.prelude == Duration::ZERO {
-                line.window.settle(retries, |_| true);
                 line.control.record(transmission.rate, transmission.frames, 0);
-            } else if line.failures >= retries {
-                line.window.settle(0, |_| true);
-            } else {
-                // The data was not sent.
-                line.window.withdraw();
             }
             self.account(transmission.line, at, at + time);
-            self.release(transmission.line, at + time);
+            self.release(transmission.line);
             self.fail(transmission);
             let station = &mut self.stations[sender];
             station.wait_until(at + longest, at + time + phy.sifs() + SLOT + DETECTION);
@@ -421,9 +422,9 @@ impl<T: Copy> Wifi<T> {
     }
 
     /// Passes on the frames at the front of a line's window.
-    fn release(&mut self, index: usize, end: Instant) {
-        while let Some(((item, start), fate)) = self.lines[index].window.release() {
-            self.sent.push_back(Crossed { line: LineId(index), item, start, end, fate });
+    fn release(&mut self, index: usize) {
+        while let Some(((item, start), fate, end)) = self.lines[index].window.release() {
+            self.crossed.push_back(Crossed { line: LineId(index), item, start, end, fate });
         }
     }
 }
@@ -443,15 +444,10 @@ impl<T: Copy + Send> AccessMedium<T> for Wifi<T> {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        let sent = self.sent.front().map(|crossed| crossed.end);
-        match (sent, self.access) {
-            (Some(sent), Some(access)) => Some(sent.min(access)),
-            (sent, access) => sent.or(access),
-        }
+        self.access
     }
 
     fn handle_timeout(&mut self, now: Instant, source: &mut dyn Source<T>) {
-        self.now = now;
         while let Some(at) = self.access.filter(|at| *at <= now) {
             self.transmit(at, source);
             for station in 0..self.stations.len() {
@@ -463,8 +459,7 @@ impl<T: Copy + Send> AccessMedium<T> for Wifi<T> {
     }
 
     fn poll_crossed(&mut self) -> Option<Crossed<T>> {
-        let due = self.sent.front().is_some_and(|crossed| crossed.end <= self.now);
-        if due { self.sent.pop_front() } else { None }
+        self.crossed.pop_front()
     }
 
     fn held(&self, line: LineId) -> usize {

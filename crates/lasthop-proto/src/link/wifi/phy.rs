@@ -77,7 +77,8 @@ const MCS: [(u32, u32, u32); 12] = [
     (10, 5, 6),
 ];
 
-/// Service and tail bits of a PPDU.
+/// Service bits of a PPDU, and service and tail bits.
+const SERVICE_BITS: u64 = 16;
 const SERVICE_AND_TAIL: u64 = 22;
 /// Longest PPDU of HT (mixed format), VHT and HE (aPPDUMaxTime).
 const LONGEST: Duration = Duration::from_micros(5_484);
@@ -153,6 +154,12 @@ impl Phy {
         let symbols = (SERVICE_AND_TAIL + 8 * u64::from(bytes)).div_ceil(u64::from(self.bits_per_symbol(rate)));
         let data = Duration::from_nanos(self.symbol().as_nanos() * symbols);
         self.preamble() + data + self.extension()
+    }
+
+    /// Returns the time from the start of a PPDU until `bytes` of its payload are received.
+    pub fn received_after(&self, rate: RateIndex, bytes: u32) -> Duration {
+        let symbols = (SERVICE_BITS + 8 * u64::from(bytes)).div_ceil(u64::from(self.bits_per_symbol(rate)));
+        self.preamble() + Duration::from_nanos(self.symbol().as_nanos() * symbols)
     }
 
     /// Returns the signal extension behind a PPDU at 2.4 GHz.

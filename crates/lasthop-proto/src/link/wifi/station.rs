@@ -36,14 +36,7 @@ pub(super) struct Station {
 
 impl Station {
     pub(super) fn new(cw: u32) -> Self {
-        Self {
-            cw,
-            backoff: 0,
-            ready: Instant::ZERO,
-            active: None,
-            aifs: Duration::ZERO,
-            shares: VecDeque::new(),
-        }
+        Self { cw, backoff: 0, ready: Instant::ZERO, active: None, aifs: Duration::ZERO, shares: VecDeque::new() }
     }
 
     /// Adds a line.
