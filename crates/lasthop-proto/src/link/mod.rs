@@ -3,5 +3,6 @@
 pub mod access;
 pub mod aggregation;
 pub mod arq;
+pub mod cell;
 pub mod hybrid;
 pub mod radio;
