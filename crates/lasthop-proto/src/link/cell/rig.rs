@@ -65,6 +65,11 @@ impl Rig {
         self.cell.handle_frame(self.now, LineId(line));
     }
 
+    /// Ends what `fill` began.
+    pub(super) fn stop(&mut self, line: usize) {
+        self.full[line] = false;
+    }
+
     fn drain(&mut self) {
         while let Some(crossed) = self.cell.poll_crossed() {
             assert!(crossed.start <= crossed.end && crossed.end <= self.now);

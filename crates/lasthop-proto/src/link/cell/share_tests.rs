@@ -140,6 +140,24 @@ fn competing_users_have_the_averages_of_a_busy_cell() {
     }
 }
 
+/// While a user with a full buffer is present, another one has half of the rate, alone it has all. After 5 s alone its
+/// average is the whole rate: the first is served alone until `1 - q = q`, for 68.3 TTIs, not for 40 as with the half.
+#[test]
+fn competing_users_send_while_lines_are_idle() {
+    let down = CarrierSpec { others: 1, ..LTE.down };
+    let mut rig = Rig::new(CellSpec { down, ..lossless() }, &[user("a", 15.0)]);
+    rig.fill(0);
+    rig.run_secs(1);
+    rig.stop(0);
+    rig.run_secs(6);
+    let before = rig.cell.busy(rig.now, LineId(0));
+    rig.fill(0);
+    rig.run(Instant::ZERO + Duration::from_millis(6068));
+    assert_eq!(rig.cell.busy(rig.now, LineId(0)) - before, Duration::from_millis(68));
+    rig.run(Instant::ZERO + Duration::from_millis(6080));
+    assert!(rig.cell.busy(rig.now, LineId(0)) - before < Duration::from_millis(76));
+}
+
 /// A TTI that a user does not fill goes to the next: two users with small frames in each TTI do not delay each other.
 #[test]
 fn users_share_a_tti() {

@@ -13,8 +13,8 @@ pub enum Direction {
     Up,
 }
 
-/// Efficiency of the channel quality indicators (CQI) 1 to 15, in hundredths of a bit per resource element (3GPP TS
-/// 36.213, table 7.2.3-1, rounded as in ns-3's `lte-amc.cc`).
+/// Efficiency of the channel quality indicators (CQI) 1 to 15, in hundredths of a bit per resource element (3GPP
+/// R1-081483, rounded as in ns-3's `lte-amc.cc`).
 pub(super) const EFFICIENCIES: [u64; 15] = [15, 23, 38, 60, 88, 118, 148, 191, 241, 273, 332, 390, 452, 512, 555];
 
 /// Resource elements of a resource block in one TTI: 12 subcarriers of 14 symbols.
