@@ -21,6 +21,7 @@ SECONDS = 1800
 TCP = "crates/lasthop-proto/src/tcp"
 CHANNEL = "crates/lasthop-proto/src/channel"
 STUDY = "crates/lasthop-study/src"
+CELL = "crates/lasthop-proto/src/link/cell"
 HYBRID = "crates/lasthop-proto/src/link/hybrid"
 
 
@@ -49,6 +50,11 @@ FAULTS = [
      "if rate > 0 {", inside("rate::")),
     ("an aggregate leaves a hole behind", "crates/lasthop-proto/src/link/aggregation.rs", "self.window.push_front(entry);",
      "let _ = entry;", inside("aggregation")),
+    ("a repeat of a cell takes no resources", f"{CELL}/mod.rs", "*left -= taken;", "let _ = &left;", inside("cell")),
+    ("a frame leaves with its first block", f"{CELL}/line.rs", "frame.open = frame.open.saturating_sub(1);",
+     "frame.open = 0;", inside("cell")),
+    ("competing users pause while lines are idle", f"{CELL}/carrier.rs", "self.next.max(tti.saturating_sub(settling))..tti",
+     "tti.max(settling)..tti", inside("cell")),
     ("a drop of a policer is one of the queue", "crates/lasthop-sim/src/link/feed.rs", "(frame, DropReason::Policer)",
      "(frame, DropReason::Aqm)", ["-p", "lasthop-scenario", "--test", "all", "impairments::"]),
     ("a queue is no congestion", f"{HYBRID}/congestion.rs", "round.standing > target || overflows",

@@ -133,7 +133,7 @@ fn stations_share_their_channel() {
     assert!(apart > 1.9 * alone, "{alone} {apart}");
 }
 
-/// Of frames lost on the air, nearly all are sent again: TCP sees delay instead of loss.
+/// Of frames lost on the air, nearly all are retransmitted: TCP sees delay instead of loss.
 #[test]
 fn losses_on_the_air_become_delay() {
     let (mbps, outcome) =

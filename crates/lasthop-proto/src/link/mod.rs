@@ -3,6 +3,7 @@
 pub mod access;
 pub mod aggregation;
 pub mod arq;
+pub mod cell;
 pub mod hybrid;
 pub mod radio;
 pub mod wifi;

@@ -1,5 +1,5 @@
 //! Window of a block acknowledgment (IEEE 802.11n and later): frames from the first that is neither received nor given
-//! up. Several are sent at once, each is acknowledged separately, and failed ones are sent again, before new ones.
+//! up. Several are sent at once, each is acknowledged separately, and failed ones are retransmitted, before new ones.
 //!
 //! The receiver holds frames behind a hole until that is filled or given up, so losses turn into delay.
 
@@ -47,9 +47,9 @@ pub struct BlockWindow<T> {
 pub struct Chosen {
     /// Their bytes together.
     pub bytes: u32,
-    /// Number of frames, those sent again included.
+    /// Number of frames, those retransmitted included.
     pub frames: u32,
-    /// Number of frames that are sent again.
+    /// Number of frames that are retransmitted.
     pub again: u32,
 }
 
