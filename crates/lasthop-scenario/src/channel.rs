@@ -210,7 +210,7 @@ fn list(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<Drop>, Error> {
 
 fn drop(entry: &Reader<'_>, flows: &FlowNames) -> Result<Drop, Error> {
     entry.allow(&["data", "transmission", "ack", "syn", "flow"])?;
-    let number = |key: &str| entry.peek::<Count>(key).map(|number| number.map(|Whole(number)| number));
+    let number = |key: &'static str| entry.peek::<Count>(key).map(|number| number.map(|Whole(number)| number));
     let frame = match (number("data")?, number("ack")?, number("syn")?) {
         (Some(segment), None, None) => DropFrame::Data { segment, transmission: number("transmission")?.unwrap_or(1) },
         (None, Some(nth), None) => DropFrame::Ack(nth),

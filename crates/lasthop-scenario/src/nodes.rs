@@ -280,7 +280,7 @@ fn link(
 
 /// Reads the medium. `channels` lists the names of shared channels, in the order of their numbers.
 fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Error> {
-    let only_with = |key: &str, media: &str| {
+    let only_with = |key: &'static str, media: &str| {
         let message = || format!("requires medium = {media}");
         if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
     };
@@ -314,7 +314,7 @@ const DAMAGED: &str = "default: deliver if the scheme generates ELN at the recei
 
 /// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given.
 fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
-    let own = |key: &str| {
+    let own = |key: &'static str| {
         let section = reader.section(key)?;
         if section.is_present() { channel::read(&section, flows, files).map(Some) } else { Ok(None) }
     };

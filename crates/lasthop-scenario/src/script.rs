@@ -60,7 +60,7 @@ fn list(
 }
 
 fn frame(entry: &Reader<'_>) -> Result<ScriptFrame, Error> {
-    let number = |key: &str| entry.peek::<Count>(key).map(|number| number.map(|Whole(number)| number));
+    let number = |key: &'static str| entry.peek::<Count>(key).map(|number| number.map(|Whole(number)| number));
     let frame = match (entry.peek::<u64>("byte")?, number("ack")?, number("syn")?) {
         (Some(byte), None, None) => ScriptFrame::Byte { byte, transmission: number("transmission")?.unwrap_or(1) },
         (None, Some(nth), None) => ScriptFrame::Ack(nth),

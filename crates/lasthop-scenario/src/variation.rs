@@ -38,7 +38,7 @@ named_models!(Model, MODELS);
 /// Reads the variations of the two directions of a link: `delay_variation` for both, unless `delay_variation_down` or
 /// `delay_variation_up` is given.
 pub(crate) fn both(link: &Reader<'_>, files: &Files) -> Result<[VariationSpec; 2], Error> {
-    let own = |key: &str| {
+    let own = |key: &'static str| {
         let section = link.section(key)?;
         if section.is_present() { read(&section, files).map(Some) } else { Ok(None) }
     };

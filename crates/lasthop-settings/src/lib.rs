@@ -11,6 +11,7 @@ pub mod document;
 mod error;
 mod files;
 mod interface_name;
+pub mod key;
 pub mod one_line;
 pub mod reader;
 pub mod reading;

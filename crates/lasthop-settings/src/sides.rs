@@ -72,7 +72,7 @@ const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
 /// Reads the sides of a gateway's split.
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     reader.allow(&["wireless", "wired", "repair"])?;
-    let side = |key: &str, default: SideSettings| {
+    let side = |key: &'static str, default: SideSettings| {
         let side = reader.section(key)?;
         side.allow(&KEYS)?;
         let KernelCongestion(congestion) =
@@ -94,7 +94,7 @@ pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
 pub fn to_gateway(settings: &SplitSettings) -> String {
     let side = |name: &str, side: &SideSettings, default: SideSettings| {
         let buffer: Or<Auto, Window> = side.buffer.map(Window).into();
-        let span = |key: &str, given: Option<Duration>, default: Option<Duration>, kernels: Duration| {
+        let span = |key: &'static str, given: Option<Duration>, default: Option<Duration>, kernels: Duration| {
             let span = given.or(default.map(|_| kernels));
             span.map(|span| format!("{name}.{key} = {}\n", span.show())).unwrap_or_default()
         };
@@ -120,7 +120,7 @@ pub struct SimulatedSide {
 /// Reads the sides for the simulator: wired, wireless; and whether snoop repairs beneath the latter.
 pub fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
     reader.allow(&["wired", "wireless", "repair"])?;
-    let side = |key: &str, default: SideSettings| {
+    let side = |key: &'static str, default: SideSettings| {
         let side = reader.section(key)?;
         side.allow(&KEYS)?;
         let default_algorithm = Value::read(&Data::String(default.congestion))

@@ -180,6 +180,11 @@ fn the_page_on_adding_shows_what_is_compiled() {
     judge_document("docs/models/adding.md");
 }
 
+#[test]
+fn the_tables_of_keys_show_what_is_declared() {
+    judge_document("docs/scenarios.md");
+}
+
 /// A block of Rust that is not compiled goes out of date silently.
 #[test]
 fn blocks_of_rust_come_from_files() {
