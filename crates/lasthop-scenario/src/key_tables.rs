@@ -5,15 +5,58 @@ use std::cell::RefCell;
 use lasthop_proto::tcp::config::Preset;
 
 use crate::document::Table;
-use crate::key::table;
+use crate::elements::{ack_reconstructor, arq, eln_marker, radio, snoop, split, two_ended};
+use crate::key::{Row, table};
 use crate::reader::{Context, Reader, Value};
+use crate::snoop::{KindKeys, RepairKeys};
 use crate::tcp::{self, Base};
-use crate::tcp_keys;
+use crate::{call, channel, elements, impairments, lab, measurement, mobility, nodes, queue, quic, rate_variation};
+use crate::{script, sessions, shared_keys, stations, tcp_keys, variation};
 
-/// Returns a table of keys in Markdown: "tcp".
+const COLUMNS: &[&str] = &["key", "default", "meaning"];
+const WITH_UNIT: &[&str] = &["key", "unit", "default", "meaning"];
+
+/// Returns a table of keys in Markdown, e.g. "links".
 pub fn key_table(name: &str) -> Option<String> {
-    if name == "tcp" { of_tcp() } else { None }
+    let (columns, parts): (_, &[&[Row]]) = match name {
+        "scenario" => (COLUMNS, &[shared_keys::RootKeys::ROWS]),
+        "hosts" => (COLUMNS, &[nodes::HostKeys::ROWS]),
+        "links" => (COLUMNS, &[shared_keys::LinkKeys::ROWS, impairments::Keys::ROWS]),
+        "queue" => (COLUMNS, &[queue::Keys::ROWS]),
+        "errors" => (WITH_UNIT, &[channel::Keys::ROWS, script::Keys::ROWS]),
+        "rate-variation" => (WITH_UNIT, &[rate_variation::Keys::ROWS]),
+        "policer" => (WITH_UNIT, &[impairments::BucketKeys::ROWS]),
+        "aggregation" => (WITH_UNIT, &[impairments::AggregationKeys::ROWS]),
+        "delay-variation" => (WITH_UNIT, &[variation::Keys::ROWS]),
+        "flows" => (COLUMNS, &[shared_keys::FlowKeys::ROWS, shared_keys::CopyKeys::ROWS, shared_keys::OnOffKeys::ROWS]),
+        "call" => (COLUMNS, &[call::Keys::ROWS]),
+        "quic" => (COLUMNS, &[quic::Keys::ROWS]),
+        "sessions" => (COLUMNS, &[sessions::Keys::ROWS]),
+        "mobility" => (COLUMNS, &[mobility::Keys::ROWS]),
+        "base-station" => (COLUMNS, STATION),
+        "elements" => (COLUMNS, ELEMENTS),
+        "arq" => (COLUMNS, &[arq::Keys::ROWS]),
+        "two-ended" => (COLUMNS, &[two_ended::RepairKeys::ROWS, two_ended::Keys::ROWS, stations::PastKeys::ROWS]),
+        "lab" => return Some(table(COLUMNS, &[("", lab::Keys::ROWS), ("hosts.NAME.", lab::LabHostKeys::ROWS)])),
+        "measurement" => (COLUMNS, &[measurement::Keys::ROWS]),
+        "tcp" => return of_tcp(),
+        _ => return None,
+    };
+    Some(table(columns, &parts.iter().map(|rows| ("", *rows)).collect::<Vec<_>>()))
 }
+
+const STATION: &[&[Row]] =
+    &[elements::PortKeys::ROWS, snoop::Keys::ROWS, RepairKeys::ROWS, split::Keys::ROWS, stations::StationKeys::ROWS];
+
+const ELEMENTS: &[&[Row]] = &[
+    stations::ElementKeys::ROWS,
+    elements::PortKeys::ROWS,
+    KindKeys::ROWS,
+    eln_marker::Keys::ROWS,
+    radio::Keys::ROWS,
+    split::SplitKeys::ROWS,
+    ack_reconstructor::Keys::ROWS,
+];
 
 /// Returns the table of TCP's keys, with the values of these presets.
 fn of_tcp() -> Option<String> {

@@ -52,6 +52,7 @@ mod resolve;
 mod scenario;
 mod script;
 mod sessions;
+mod shared_keys;
 mod spec;
 mod stations;
 mod tcp;

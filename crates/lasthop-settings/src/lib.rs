@@ -6,6 +6,12 @@
 //! key, the given value, and the correct form.
 #![forbid(unsafe_code)]
 
+// The macro `keys!` refers to this crate by its name.
+extern crate self as lasthop_settings;
+
+#[macro_use]
+mod keys;
+
 pub mod daemon;
 pub mod document;
 mod error;
