@@ -182,7 +182,9 @@ fn the_page_on_adding_shows_what_is_compiled() {
 
 #[test]
 fn the_tables_of_keys_show_what_is_declared() {
-    judge_document("docs/scenarios.md");
+    for page in ["docs/scenarios.md", "docs/gateway.md"] {
+        judge_document(page);
+    }
 }
 
 /// A block of Rust that is not compiled goes out of date silently.
