@@ -74,12 +74,6 @@ impl<T> Named for Key<T> {
     }
 }
 
-impl Named for &'static str {
-    fn name(self) -> &'static str {
-        self
-    }
-}
-
 /// A row of a table of keys.
 #[derive(Debug)]
 pub struct Row {
