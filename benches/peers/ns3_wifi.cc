@@ -10,6 +10,7 @@
 #include "ns3/packet-socket-factory.h"
 #include "ns3/packet-socket-helper.h"
 #include "ns3/queue-size.h"
+#include "ns3/random-variable-stream.h"
 #include "ns3/rng-seed-manager.h"
 #include "ns3/simulator.h"
 #include "ns3/socket.h"
@@ -40,6 +41,24 @@ namespace
 Time g_from;
 std::vector<double> g_delays;
 std::vector<uint64_t> g_bytes;
+
+// Loss of data frames. Control frames, which are short, arrive.
+class DataErrors : public RateErrorModel
+{
+    bool DoCorrupt(Ptr<Packet> packet) override
+    {
+        return packet->GetSize() > 200 && m_random->GetValue() < m_loss;
+    }
+
+    Ptr<UniformRandomVariable> m_random = CreateObject<UniformRandomVariable>();
+    double m_loss;
+
+  public:
+    explicit DataErrors(double loss)
+        : m_loss(loss)
+    {
+    }
+};
 
 // A source that sends a datagram at each interval.
 struct Source
@@ -153,10 +172,7 @@ main(int argc, char* argv[])
         }
         if (loss > 0 && (i == 0) != down)
         {
-            auto errors = CreateObject<RateErrorModel>();
-            errors->SetUnit(RateErrorModel::ERROR_UNIT_PACKET);
-            errors->SetRate(loss);
-            device->GetPhy()->SetPostReceptionErrorModel(errors);
+            device->GetPhy()->SetPostReceptionErrorModel(Create<DataErrors>(loss));
         }
     }
     MobilityHelper mobility;

@@ -63,7 +63,7 @@ def scenario(cell, mbps, seconds):
     """Returns the cell as a scenario."""
     names = [f"s{index}" for index in range(cell["stations"])]
     wifi = [f'standard = "{cell["standard"]}"', f'width = "{cell["width"]} MHz"', f'streams = {cell["streams"]}', f'frame_loss = {cell["loss"]}',
-            f'mcs = {cell["mcs"]}']
+            f'mcs = {cell["mcs"]}', 'turns = "arrival"']
     if cell["rts"]:
         wifi.append(f'rts = "{cell["rts"]} B"')
     lines = [f'limit = "{seconds} s"', "[hosts.server]", *(f"[hosts.{name}]" for name in names), "[routers.ap]",

@@ -18,9 +18,12 @@ use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
+use lasthop_settings::key;
 use lasthop_settings::reading::{
     self, AbsolutePath, Address, ByteSize, Choice, List, LogLevel, Off, Or, Positive, Reader, Text, Whole,
 };
+use lasthop_settings::sides::SideKeys;
+use lasthop_settings::snoop::{KindKeys, RepairKeys};
 use lasthop_settings::units::Fraction;
 use lasthop_settings::{Error, Problem};
 
@@ -79,11 +82,7 @@ pub struct Bridge {
     pub wireless: String,
 }
 
-/// Default number of the netfilter queue, and default mark.
-const QUEUE: u16 = 27_000;
-const MARK: u32 = 0x0800_0000;
-/// Default of `trial`, and its range: less than the first retransmission timeout of a SYN, 1 s (RFC 6298 §2.1).
-const TRIAL: Duration = Duration::from_millis(250);
+/// Range of `trial`: less than the first retransmission timeout of a SYN, 1 s (RFC 6298 §2.1).
 const TRIAL_RANGE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(900)];
 
 /// Limits on the gateway's memory.
@@ -103,8 +102,9 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let share = Fraction::new(0.25).unwrap_or(Fraction::ZERO);
-        Self { cache: 64 << 20, flows: 65_536, idle: Duration::from_secs(600), share, link: None }
+        let (ByteSize(cache), Whole(flows)) = (LimitKeys::cache.default(), LimitKeys::flows.default());
+        let (Positive(idle), share) = (LimitKeys::idle.default(), LimitKeys::share.default());
+        Self { cache, flows, idle, share, link: None }
     }
 }
 
@@ -186,9 +186,9 @@ impl Gateway {
             control_group: None,
             metrics: None,
             log: "info".to_owned(),
-            queue: QUEUE,
-            mark: MARK,
-            trial: Some(TRIAL),
+            queue: Keys::queue.default().0 as u16,
+            mark: Keys::mark.default().0,
+            trial: Keys::trial.default().0,
             bridge: None,
             limits: Limits::default(),
             rules,
@@ -211,44 +211,122 @@ impl Gateway {
     }
 }
 
+keys! {
+    /// Keys of a gateway.
+    Keys {
+        /// {} | control socket, mode 0660
+        control: AbsolutePath = AbsolutePath(PathBuf::from(DEFAULT_CONTROL));
+        /// the gateway's | group, by name or number, that may use it besides root
+        control_group;
+        /// {} | loopback address of Prometheus' `/metrics`
+        metrics: Or<Off, Address> = None.into();
+        /// {} | `error`, `warn`, `info`, `debug`, `trace`; `RUST_LOG` takes precedence
+        log: LogLevel = LogLevel("info".to_owned());
+        /// {} | netfilter queue
+        queue: Whole<0, 65_535> = Whole(27_000);
+        /// 0x08000000 | packet mark, one bit, of the gateway's own packets; with split none of 0x77f00000
+        mark: Whole<1, 0x8000_0000> = Whole(0x0800_0000);
+        /// {} | maximum time, 50 to 900 ms, for a trial connection to the server of the first split connection after a
+        /// start or a change of netfilter's rules; without an answer that connection passes untreated. Increase it if the
+        /// round trip exceeds 250 ms; `"off"`: no trial
+        trial: Or<Off, Duration> = Some(Duration::from_millis(250)).into();
+        bridge, limits, rule;
+    }
+
+    /// Keys of a gateway on a bridge.
+    BridgeKeys {
+        /// – | on a [bridge](bridge.md): its port towards the wired side
+        wired;
+    }
+
+    /// Keys of the limits on memory.
+    LimitKeys {
+        /// {} | payload in all caches, shared equally by rules (not those that split without `repair`)
+        cache: ByteSize = ByteSize(64 << 20);
+        /// {} | connections
+        flows: Whole<1, 16_777_216> = Whole(65_536);
+        /// {} | after which a connection is forgotten
+        idle: Positive<Duration> = Positive(Duration::from_secs(600));
+        /// {} | of the split connections per client (an IPv4 address or an IPv6 /64)
+        share: Fraction = Fraction::new(0.25).unwrap_or(Fraction::ZERO);
+        /// {} | memory for packet headers, 1 MiB to 1 GiB, for `report --link`; requires a restart
+        link: Or<Off, ByteSize> = None.into();
+    }
+
+    /// Keys of a rule.
+    RuleKeys {
+        /// – | unique, for reports and metrics
+        name;
+        /// – | `snoop`, `split` or `observe`
+        mode;
+        /// – | interface towards the lossy hop
+        interface;
+        /// all | hosts behind the hop: `"192.0.2.7"` or `["192.0.2.7", "2001:db8::/32"]`
+        addresses: List<Network> = List(Vec::new());
+        /// all | ports of the called side: `443` or `[80, 443, "8000-8100"]`
+        ports: List<PortRange> = List(Vec::new());
+        /// `either`; with ports `wireless` | side that opens connections: `wireless`, `wired`, `either` (with `ports` only
+        /// to `split`)
+        opened_by;
+        /// {} | share left untreated for comparison, as `"10 %"`
+        ab: Fraction = Fraction::ZERO;
+        snoop, split;
+    }
+}
+
+/// Returns a table of keys of the configuration in Markdown.
+pub fn key_table(name: &str) -> Option<String> {
+    let of = |parts: &[(&str, &[key::Row])]| Some(key::table(&["key", "default", "meaning"], parts));
+    match name {
+        "gateway" => of(&[("", Keys::ROWS), ("bridge.", BridgeKeys::ROWS), ("limits.", LimitKeys::ROWS)]),
+        "gateway-rule" => of(&[("", RuleKeys::ROWS)]),
+        "gateway-snoop" => of(&[("", KindKeys::ROWS), ("", RepairKeys::ROWS)]),
+        "gateway-side" => Some(key::table(&["key", "`wireless`", "`wired`", "meaning"], &[("", SideKeys::ROWS)])),
+        _ => None,
+    }
+}
+
 fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
-    root.allow(&["control", "control_group", "metrics", "log", "queue", "mark", "trial", "bridge", "limits", "rule"])?;
-    let default = Gateway::new(Vec::new());
-    let AbsolutePath(control) = root.or("control", AbsolutePath(default.control), "default")?;
-    let control_group = root.get("control_group")?;
-    let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
-    let LogLevel(log) = root.or("log", LogLevel(default.log), "default")?;
-    let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(QUEUE.into()), "default")?;
-    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(MARK), "default")?;
+    root.allow(Keys::NAMES)?;
+    let AbsolutePath(control) = root.value(Keys::control)?;
+    let control_group = root.get(Keys::control_group)?;
+    let Or(metrics, _) = root.value(Keys::metrics)?;
+    let LogLevel(log) = root.value(Keys::log)?;
+    let Whole(queue) = root.value(Keys::queue)?;
+    let Whole(mark) = root.value(Keys::mark)?;
     if !mark.is_power_of_two() {
-        return Err(root.refuse("mark", "a power of two, such as 0x08000000", "several bits are set"));
+        return Err(root.refuse(Keys::mark, "a power of two, such as 0x08000000", "several bits are set"));
     }
-    let Or(trial, _) = root.or::<Or<Off, Duration>>("trial", default.trial.into(), "default")?;
+    let Or(trial, _) = root.value(Keys::trial)?;
     if trial.is_some_and(|trial| trial < TRIAL_RANGE[0] || trial > TRIAL_RANGE[1]) {
-        return Err(root.refuse("trial", "50 ms to 900 ms, or \"off\"", ""));
+        return Err(root.refuse(Keys::trial, "50 ms to 900 ms, or \"off\"", ""));
     }
-    let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows", "idle", "share", "link"])?;
-    let cache = limits.or("cache", ByteSize(default.limits.cache), "default")?.0;
+    let limits = root.section(Keys::limits)?;
+    limits.allow(LimitKeys::NAMES)?;
+    let cache = limits.value(LimitKeys::cache)?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
-        return Err(limits.refuse("cache", "1 MiB to 64 GiB, such as \"64 MiB\"", ""));
+        return Err(limits.refuse(LimitKeys::cache, "1 MiB to 64 GiB, such as \"64 MiB\"", ""));
     }
-    let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(default.limits.flows), "default")?;
-    let Positive(idle) = limits.or("idle", Positive(default.limits.idle), "default")?;
-    let share = limits.or("share", default.limits.share, "default")?;
+    let Whole(flows) = limits.value(LimitKeys::flows)?;
+    let Positive(idle) = limits.value(LimitKeys::idle)?;
+    let share = limits.value(LimitKeys::share)?;
     if share == Fraction::ZERO {
-        return Err(limits.refuse("share", "more than 0, up to 1, such as \"25 %\"", "no connection would be split"));
+        return Err(limits.refuse(
+            LimitKeys::share,
+            "more than 0, up to 1, such as \"25 %\"",
+            "no connection would be split",
+        ));
     }
-    let Or(link, _) = limits.or::<Or<Off, ByteSize>>("link", None.into(), "default")?;
+    let Or(link, _) = limits.value(LimitKeys::link)?;
     let link = link.map(|ByteSize(bytes)| bytes);
     if link.is_some_and(|bytes| !(1 << 20..=1 << 30).contains(&bytes)) {
-        return Err(limits.refuse("link", "1 MiB to 1 GiB, such as \"16 MiB\", or \"off\"", ""));
+        return Err(limits.refuse(LimitKeys::link, "1 MiB to 1 GiB, such as \"16 MiB\", or \"off\"", ""));
     }
     let rules = rules(root)?;
     if rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) && mark & SPLIT_MARKS != 0 {
         let expected =
             format!("a power of two up to 0x00080000, or 0x08000000 (split connections use the bits {SPLIT_MARKS:#x})");
-        return Err(root.refuse("mark", expected, ""));
+        return Err(root.refuse(Keys::mark, expected, ""));
     }
     let bridge = bridge(root, &rules)?;
     let limits = Limits { cache, flows, idle, share, link };
@@ -268,45 +346,49 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
 
 /// Reads the ports of the bridge, if the file names them, and checks that the rules are possible there.
 fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
-    if !root.has("bridge") {
+    if !root.has(Keys::bridge) {
         return Ok(None);
     }
-    let reader = root.section("bridge")?;
-    reader.allow(&["wired"])?;
-    let InterfaceName(wired) = reader.required("wired")?;
-    for key in ["queue", "mark", "trial"] {
+    let reader = root.section(Keys::bridge)?;
+    reader.allow(BridgeKeys::NAMES)?;
+    let InterfaceName(wired) = reader.required(BridgeKeys::wired)?;
+    for key in [Keys::queue.plain(), Keys::mark.plain(), Keys::trial.plain()] {
         if root.has(key) {
             let message = "has no effect on a bridge: its packets do not pass through netfilter".to_owned();
             return Err(root.fail(key, Problem::Conflict(message)));
         }
     }
     let mut wireless: Option<String> = None;
-    for (rule, reader) in rules.iter().zip(root.array("rule", "tables")?) {
+    for (rule, reader) in rules.iter().zip(root.array(Keys::rule, "tables")?) {
         if matches!(rule.mode, Mode::Split(_)) {
             let reason = "connections cannot be split on a bridge";
-            return Err(reader.refuse("mode", "\"snoop\" or \"observe\"", reason));
+            return Err(reader.refuse(RuleKeys::mode, "\"snoop\" or \"observe\"", reason));
         }
         if rule.ports.is_empty() && rule.opened_by != OpenedBy::Either {
             let reason = "on a bridge it is derived from the ports";
-            return Err(reader.refuse("opened_by", "\"either\", or give ports too", reason));
+            return Err(reader.refuse(RuleKeys::opened_by, "\"either\", or give ports too", reason));
         }
         if rule.interface == wired {
-            return Err(reader.refuse("interface", "the port towards the lossy hop", "it is bridge.wired"));
+            return Err(reader.refuse(RuleKeys::interface, "the port towards the lossy hop", "it is bridge.wired"));
         }
         let wireless = wireless.get_or_insert_with(|| rule.interface.clone());
         if rule.interface != *wireless {
             let expected = format!("{wireless:?}, as in the first rule");
-            return Err(reader.refuse("interface", expected, "on a bridge all rules must have the same interface"));
+            return Err(reader.refuse(
+                RuleKeys::interface,
+                expected,
+                "on a bridge all rules must have the same interface",
+            ));
         }
     }
     Ok(wireless.map(|wireless| Bridge { wired, wireless }))
 }
 
 fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
-    let readers = root.array("rule", "tables: [[rule]] with name, mode and interface")?;
+    let readers = root.array(Keys::rule, "tables: [[rule]] with name, mode and interface")?;
     if readers.is_empty() {
         let expected = "at least one rule: [[rule]] with name, mode and interface".to_owned();
-        return Err(root.fail("rule", Problem::Missing { expected }));
+        return Err(root.fail(Keys::rule, Problem::Missing { expected }));
     }
     if let Some(beyond) = readers.get(MOST_RULES) {
         return Err(beyond.fail_here(Problem::Conflict(format!("more than {MOST_RULES} rules"))));
@@ -315,7 +397,7 @@ fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
     for reader in &readers {
         let rule = rule(reader)?;
         if rules.iter().any(|other| other.name == rule.name) {
-            return Err(reader.refuse("name", "a unique name", "another rule has it"));
+            return Err(reader.refuse(RuleKeys::name, "a unique name", "another rule has it"));
         }
         rules.push(rule);
     }
@@ -323,43 +405,47 @@ fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
 }
 
 fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
-    reader.allow(&["name", "mode", "interface", "addresses", "ports", "opened_by", "ab", "snoop", "split"])?;
-    let Text(name) = reader.required("name")?;
+    reader.allow(RuleKeys::NAMES)?;
+    let Text(name) = reader.required(RuleKeys::name)?;
     let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if name.is_empty() || name.len() > LONGEST_NAME || !bare {
-        return Err(reader.refuse("name", format!("1 to {LONGEST_NAME} letters, digits, `-` and `_`"), ""));
+        return Err(reader.refuse(RuleKeys::name, format!("1 to {LONGEST_NAME} letters, digits, `-` and `_`"), ""));
     }
-    let mode = reader.required::<ModeName>("mode")?;
-    let InterfaceName(interface) = reader.required("interface")?;
-    let List(addresses) = reader.or("addresses", List(Vec::<Network>::new()), "default")?;
-    let List(ports) = reader.or("ports", List(Vec::<PortRange>::new()), "default")?;
-    for (key, count) in [("addresses", addresses.len()), ("ports", ports.len())] {
+    let mode = reader.required::<ModeName>(RuleKeys::mode)?;
+    let InterfaceName(interface) = reader.required(RuleKeys::interface)?;
+    let List(addresses) = reader.value(RuleKeys::addresses)?;
+    let List(ports) = reader.value(RuleKeys::ports)?;
+    for (key, count) in [(RuleKeys::addresses.plain(), addresses.len()), (RuleKeys::ports.plain(), ports.len())] {
         if count > MOST_ENTRIES {
             return Err(reader.refuse(key, format!("at most {MOST_ENTRIES}"), ""));
         }
     }
     let opened_by = match ports.is_empty() {
-        true => reader.or("opened_by", OpenedBy::Either, "default")?,
-        false => reader.or("opened_by", OpenedBy::Wireless, "default: most connections are")?,
+        true => reader.or(RuleKeys::opened_by, OpenedBy::Either, "default")?,
+        false => reader.or(RuleKeys::opened_by, OpenedBy::Wireless, "default: most connections are")?,
     };
     // A splitting rule sees the SYN, and thus the called side.
     if !ports.is_empty() && opened_by == OpenedBy::Either && mode != ModeName::Split {
         let expected = "\"wireless\" or \"wired\", or write two rules";
-        return Err(reader.refuse("opened_by", expected, "ports are those of the side that accepts the connection"));
+        return Err(reader.refuse(
+            RuleKeys::opened_by,
+            expected,
+            "ports are those of the side that accepts the connection",
+        ));
     }
-    let ab = reader.or("ab", Fraction::ZERO, "default")?;
-    for (table, of) in [("snoop", ModeName::Snoop), ("split", ModeName::Split)] {
+    let ab = reader.value(RuleKeys::ab)?;
+    for (table, of) in [(RuleKeys::snoop, ModeName::Snoop), (RuleKeys::split, ModeName::Split)] {
         if reader.has(table) && mode != of {
             let message = format!("has an effect only with mode = \"{table}\"");
             return Err(reader.fail(table, Problem::Conflict(message)));
         }
     }
     let mode = match mode {
-        ModeName::Snoop => Mode::Snoop(reading::snoop(&reader.section("snoop")?)?),
-        ModeName::Split => Mode::Split(reading::split(&reader.section("split")?)?),
+        ModeName::Snoop => Mode::Snoop(reading::snoop(&reader.section(RuleKeys::snoop)?)?),
+        ModeName::Split => Mode::Split(reading::split(&reader.section(RuleKeys::split)?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(
-                "ab",
+                RuleKeys::ab,
                 "0, or mode = \"snoop\" or \"split\"",
                 "mode = \"observe\" has no treatment to compare",
             ));

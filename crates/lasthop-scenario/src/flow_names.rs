@@ -3,14 +3,9 @@
 use lasthop_proto::packet::FlowId;
 
 use crate::reader::Reader;
+use crate::shared_keys::{Copies, CopyKeys, EntryKeys, MOST_FLOWS, RootKeys};
 use crate::values::{Text, Whole};
 use crate::{Error, Problem};
-
-/// Maximum number of flows in a scenario, including copies.
-pub(crate) const MOST_FLOWS: u32 = 100_000;
-
-/// Number of copies of a flow.
-pub(crate) type Copies = Whole<1, MOST_FLOWS>;
 
 /// Names of all flows, including copies: `bulk`, or `bulk#1` to `bulk#N`. A flow's position is its [`FlowId`].
 #[derive(Clone, Default, Debug)]
@@ -21,8 +16,8 @@ impl FlowNames {
     pub(crate) fn read(root: &Reader<'_>) -> Result<Self, Error> {
         let mut names = Vec::new();
         let mut total = 0;
-        for (name, flow) in root.named("flows")? {
-            let count = flow.peek::<Copies>("count")?.map_or(1, |Whole(count)| count);
+        for (name, flow) in root.named(RootKeys::flows)? {
+            let count = flow.peek::<Copies>(CopyKeys::count)?.map_or(1, |Whole(count)| count);
             total += count;
             if total > MOST_FLOWS {
                 let message = format!("more than {MOST_FLOWS} flows, copies included");
@@ -62,9 +57,9 @@ impl FlowNames {
 
     /// Returns the flow in `entry`, if it names one.
     pub(crate) fn read_flow(&self, entry: &Reader<'_>) -> Result<Option<FlowId>, Error> {
-        let Some(Text(name)) = entry.peek("flow")? else { return Ok(None) };
+        let Some(Text(name)) = entry.peek(EntryKeys::flow)? else { return Ok(None) };
         let names = self.examples();
-        let unknown = || entry.unknown_name("flow", "flow", &name, names.iter().map(String::as_str));
+        let unknown = || entry.unknown_name(EntryKeys::flow, "flow", &name, names.iter().map(String::as_str));
         self.find(&name).map(Some).ok_or_else(unknown)
     }
 

@@ -1,15 +1,15 @@
 //! Flows and their copies.
 
-use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::{App, Rate};
 
-use crate::call;
-use crate::flow_names::Copies;
+use crate::call::{self, Keys as CallKeys};
+use crate::key::Key;
 use crate::nodes::Nodes;
-use crate::quic;
+use crate::quic::{self, Keys as QuicKeys};
 use crate::reader::{Reader, Value};
+use crate::shared_keys::{CopyKeys, FlowKeys, OnOffKeys, RootKeys};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{AppName, Positive, Text, Transferred, Whole};
 use crate::{Error, Problem};
@@ -31,58 +31,64 @@ pub(crate) struct Flow {
 
 /// Reads all flows. A scenario may have sessions instead.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Vec<Flow>, Error> {
-    let flows: Vec<_> =
-        root.named("flows")?.iter().map(|(name, reader)| flow(name, reader, nodes, limit)).collect::<Result<_, _>>()?;
-    if flows.is_empty() && root.named("sessions")?.is_empty() {
+    let flows: Vec<_> = root
+        .named(RootKeys::flows)?
+        .iter()
+        .map(|(name, reader)| flow(name, reader, nodes, limit))
+        .collect::<Result<_, _>>()?;
+    if flows.is_empty() && root.named(RootKeys::sessions)?.is_empty() {
         let expected = "a flow, e.g. [flows.bulk] with from, to and size, or a session".to_owned();
-        return Err(root.fail("flows", Problem::Missing { expected }));
+        return Err(root.fail(RootKeys::flows, Problem::Missing { expected }));
     }
     Ok(flows)
 }
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
-    let common = ["from", "to", "app", "size", "close", "start", "count", "spacing"];
-    reader.allow(&[&common[..], &ON_OFF_KEYS, &quic::KEYS, &call::KEYS].concat())?;
-    let name_of_app = reader.or("app", AppName::Transfer, "default")?;
-    let from = host(reader, "from", nodes)?;
-    let to = if name_of_app == AppName::OnOff { node(reader, "to", nodes)? } else { host(reader, "to", nodes)? };
+    reader.allow(&[FlowKeys::NAMES, CopyKeys::NAMES, OnOffKeys::NAMES, QuicKeys::NAMES, CallKeys::NAMES].concat())?;
+    let name_of_app = reader.value(FlowKeys::app)?;
+    let from = host(reader, FlowKeys::from, nodes)?;
+    let to = if name_of_app == AppName::OnOff {
+        node(reader, FlowKeys::to, nodes)?
+    } else {
+        host(reader, FlowKeys::to, nodes)?
+    };
     if from == to {
-        return Err(reader.refuse("to", "a host other than from", ""));
+        return Err(reader.refuse(FlowKeys::to, "a host other than from", ""));
     }
-    let not_for = |keys: &[&'static str], why: &str| match keys.iter().find(|key| reader.has(key)) {
+    let not_for = |keys: &[&str], why: &str| match keys.iter().find(|key| reader.has(key)) {
         Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; remove this key, or app")))),
         None => Ok(()),
     };
     if name_of_app != AppName::Quic {
-        not_for(&quic::KEYS, "only app = \"quic\" supports it")?;
+        not_for(QuicKeys::NAMES, "only app = \"quic\" supports it")?;
     }
     if name_of_app != AppName::Call {
-        not_for(&call::KEYS, "only app = \"call\" supports it")?;
+        not_for(CallKeys::NAMES, "only app = \"call\" supports it")?;
     }
     let app = match name_of_app {
         AppName::Idle => {
-            not_for(&["size"], "app = \"idle\" sends nothing")?;
-            not_for(&["close"], "app = \"idle\" stays open")?;
-            not_for(&ON_OFF_KEYS, "app = \"idle\" sends nothing")?;
+            not_for(key_names!(FlowKeys: size), "app = \"idle\" sends nothing")?;
+            not_for(key_names!(FlowKeys: close), "app = \"idle\" stays open")?;
+            not_for(OnOffKeys::NAMES, "app = \"idle\" sends nothing")?;
             App::Idle
         }
         AppName::OnOff => {
-            not_for(&["size", "close"], "app = \"on-off\" never ends")?;
+            not_for(key_names!(FlowKeys: size, close), "app = \"on-off\" never ends")?;
             App::OnOff(on_off(reader)?)
         }
         AppName::Call => {
-            not_for(&["size", "close"], "app = \"call\" never ends")?;
-            not_for(&["on", "off", "rate"], "app = \"call\" sends all the time")?;
+            not_for(key_names!(FlowKeys: size, close), "app = \"call\" never ends")?;
+            not_for(key_names!(OnOffKeys: on, off, rate), "app = \"call\" sends all the time")?;
             App::Call(call::read(reader, limit)?)
         }
         AppName::Transfer => {
-            not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as fast as TCP allows")?;
-            let Transferred(bytes) = reader.required("size")?;
-            App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
+            not_for(OnOffKeys::NAMES, "app = \"transfer\" sends as fast as TCP allows")?;
+            let Transferred(bytes) = reader.required(FlowKeys::size)?;
+            App::Transfer { bytes, close: reader.value(FlowKeys::close)? }
         }
         AppName::Quic => {
-            not_for(&ON_OFF_KEYS, "app = \"quic\" sends as fast as QUIC allows")?;
-            not_for(&["close"], "app = \"quic\" closes once everything has arrived")?;
+            not_for(OnOffKeys::NAMES, "app = \"quic\" sends as fast as QUIC allows")?;
+            not_for(key_names!(FlowKeys: close), "app = \"quic\" closes once everything has arrived")?;
             App::Quic(quic::read(reader, [&nodes.hosts[from], &nodes.hosts[to]])?)
         }
     };
@@ -90,23 +96,27 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
     Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
 }
 
-const ON_OFF_KEYS: [&str; 4] = ["on", "off", "rate", "packet"];
-
 /// Reads the keys of an on-off source.
 fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
-    let Positive(on) = reader.required("on")?;
-    let off = reader.required("off")?;
-    let rate = reader.required("rate")?;
-    let bytes = match reader.required("packet")? {
+    let Positive(on) = reader.required(OnOffKeys::on)?;
+    let off = reader.required(OnOffKeys::off)?;
+    let rate = reader.required(OnOffKeys::rate)?;
+    let bytes = match reader.required(OnOffKeys::packet)? {
         ByteSize(bytes @ 1..=65_507) => bytes as u32,
-        _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, the maximum of a datagram", "")),
+        _ => {
+            return Err(reader.refuse(
+                OnOffKeys::packet,
+                "a number of bytes from 1 to 65507, the maximum of a datagram",
+                "",
+            ));
+        }
     };
     let Rate(bits) = rate;
     if u64::from(bytes) * 8_000_000_000 < bits {
         let most = Rate(u64::from(bytes) * 8_000_000_000).show();
         let reason = "packets would be less than a nanosecond apart";
         return Err(reader.refuse(
-            "rate",
+            OnOffKeys::rate,
             format!("at most {} with packets of {bytes} bytes", most.trim_matches('"')),
             reason,
         ));
@@ -115,13 +125,13 @@ fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
 }
 
 /// Returns the host or router in `key`: datagrams may end at either.
-fn node(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
+fn node(reader: &Reader<'_>, key: Key, nodes: &Nodes) -> Result<usize, Error> {
     let Text(name) = reader.required(key)?;
     nodes.find(&name).ok_or_else(|| reader.unknown_name(key, "host or router", &name, nodes.names()))
 }
 
 /// Returns the host in `key`.
-pub(crate) fn host(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
+pub(crate) fn host(reader: &Reader<'_>, key: Key, nodes: &Nodes) -> Result<usize, Error> {
     let Text(host) = reader.required(key)?;
     nodes.host(&host).ok_or_else(|| match nodes.find(&host) {
         Some(_) => reader.refuse(key, "a host", "it is a router; flows begin and end at hosts"),
@@ -131,13 +141,13 @@ pub(crate) fn host(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Res
 
 /// Reads the start of the first copy, the number of copies, and the interval between them.
 pub(crate) fn copies(reader: &Reader<'_>, limit: Instant) -> Result<(Instant, u32, Duration), Error> {
-    let start: Instant = reader.or("start", Instant::ZERO, "default")?;
-    let Whole(count): Copies = reader.or("count", Whole(1), "default")?;
-    let spacing: Duration = reader.or("spacing", Duration::ZERO, "default")?;
+    let start: Instant = reader.value(CopyKeys::start)?;
+    let Whole(count) = reader.value(CopyKeys::count)?;
+    let spacing: Duration = reader.value(CopyKeys::spacing)?;
     let last = start + spacing * u64::from(count - 1);
     if last >= limit {
         let (last, limit) = (TimeSpan(last.since(Instant::ZERO)), TimeSpan(limit.since(Instant::ZERO)));
-        let key = if reader.has("spacing") { "spacing" } else { "start" };
+        let key = if reader.has(CopyKeys::spacing) { CopyKeys::spacing.plain() } else { CopyKeys::start.plain() };
         let message = format!("its last copy would start at {last}, but the run ends at limit = {limit}");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }

@@ -9,47 +9,81 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Impairments, Medium, Rate};
 
 use crate::files::Files;
+use crate::key::Key;
 use crate::rate_variation;
 use crate::reader::Reader;
+use crate::shared_keys::LinkKeys;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Positive, Whole};
 use crate::{Error, Problem};
 
-/// Keys of a link that are read here.
-pub(crate) const KEYS: [&str; 18] = [
-    "policer",
-    "policer_down",
-    "policer_up",
-    "shaper",
-    "shaper_down",
-    "shaper_up",
-    "rate_variation",
-    "rate_variation_down",
-    "rate_variation_up",
-    "slots",
-    "slots_down",
-    "slots_up",
-    "aggregation",
-    "aggregation_down",
-    "aggregation_up",
-    "duplicates",
-    "duplicates_down",
-    "duplicates_up",
-];
+keys! {
+    /// Keys of a link that are read here.
+    pub(crate) Keys {
+        /// none | [token bucket](#policers-and-shapers) before the queue; drops
+        policer;
+        policer_down, policer_up;
+        /// none | token bucket behind the queue; delays. Duplex only
+        shaper;
+        shaper_down, shaper_up;
+        /// none | [varying rate](#varying-rate); a table for both directions scales the uplink by `rate_up / rate`
+        rate_variation;
+        rate_variation_down, rate_variation_up;
+        /// none | deliver only at multiples of this time, or `{ interval = "10 ms", first = "3 ms" }`; before
+        /// `delay_variation`
+        slots;
+        slots_down, slots_up;
+        /// none | [frame aggregation](#aggregation) as in Wi-Fi. Not if shared
+        aggregation;
+        aggregation_down, aggregation_up;
+        /// 0 | probability that a frame arrives twice
+        duplicates;
+        duplicates_down, duplicates_up;
+    }
 
-/// A key for both directions, and those for one.
-struct Keys {
-    both: &'static str,
-    /// Keys for one direction: down, up.
-    own: [&'static str; 2],
+    /// Keys of a policer or shaper.
+    pub(crate) BucketKeys {
+        /// rate | required | with the header
+        rate;
+        /// bytes | required | size and initial content; from a full packet to 1 GiB
+        burst;
+    }
+
+    /// Keys of slots.
+    SlotsKeys { interval, first: Duration = Duration::ZERO; }
+
+    /// Keys of frame aggregation.
+    pub(crate) AggregationKeys {
+        /// number | required | per aggregate, 1 to 1024
+        frames;
+        /// time | {} | maximum air time without `access`
+        time: Positive<Duration> = Positive(PPDU);
+        /// time | required | overhead per aggregate; if half-duplex, instead of `frame_overhead`
+        access;
+        /// time | {} | additional random wait, uniform from 0
+        backoff: Duration = Duration::ZERO;
+        /// probability | {} | failure of each attempt of each frame
+        frame_loss: Fraction = Fraction::ZERO;
+        /// number | {} | per frame, 0 to 255; then the frame is lost. Delivery in order
+        retries: Whole<0, 255> = Whole(7);
+    }
 }
 
-const POLICER: Keys = Keys { both: "policer", own: ["policer_down", "policer_up"] };
-const SHAPER: Keys = Keys { both: "shaper", own: ["shaper_down", "shaper_up"] };
-const RATE: Keys = Keys { both: "rate_variation", own: ["rate_variation_down", "rate_variation_up"] };
-const SLOTS: Keys = Keys { both: "slots", own: ["slots_down", "slots_up"] };
-const AGGREGATION: Keys = Keys { both: "aggregation", own: ["aggregation_down", "aggregation_up"] };
-const DUPLICATES: Keys = Keys { both: "duplicates", own: ["duplicates_down", "duplicates_up"] };
+/// A key for both directions, and those for one.
+struct Directions {
+    both: Key,
+    /// Keys for one direction: down, up.
+    own: [Key; 2],
+}
+
+const POLICER: Directions = Directions { both: Keys::policer, own: [Keys::policer_down, Keys::policer_up] };
+const SHAPER: Directions = Directions { both: Keys::shaper, own: [Keys::shaper_down, Keys::shaper_up] };
+const RATE: Directions =
+    Directions { both: Keys::rate_variation, own: [Keys::rate_variation_down, Keys::rate_variation_up] };
+const SLOTS: Directions = Directions { both: Keys::slots, own: [Keys::slots_down, Keys::slots_up] };
+const AGGREGATION: Directions =
+    Directions { both: Keys::aggregation, own: [Keys::aggregation_down, Keys::aggregation_up] };
+const DUPLICATES: Directions = Directions { both: Keys::duplicates, own: [Keys::duplicates_down, Keys::duplicates_up] };
 
 /// Other settings of a link.
 pub(crate) struct Around<'a> {
@@ -91,12 +125,12 @@ pub(crate) fn both(link: &Reader<'_>, around: &Around<'_>) -> Result<[Direction;
     Ok([direction(0), direction(1)])
 }
 
-impl Keys {
+impl Directions {
     /// Reads the key of each direction with `read`; the key for both directions replaces missing ones.
     fn read<T: Clone>(
         &self,
         link: &Reader<'_>,
-        read: impl Fn(&'static str) -> Result<T, Error>,
+        read: impl Fn(Key) -> Result<T, Error>,
     ) -> Result<[Option<T>; 2], Error> {
         let [down, up] = self.own;
         if [self.both, down, up].iter().all(|key| link.has(key)) {
@@ -104,20 +138,20 @@ impl Keys {
                 format!("applies to both directions, but {down} and {up} are also given; remove one of the three");
             return Err(link.fail(self.both, Problem::Conflict(message)));
         }
-        let given = |key| if link.has(key) { read(key).map(Some) } else { Ok(None) };
+        let given = |key: Key| if link.has(key) { read(key).map(Some) } else { Ok(None) };
         let common = given(self.both)?;
         Ok([given(down)?.or_else(|| common.clone()), given(up)?.or(common)])
     }
 
     /// Returns a key that is given, if any.
-    fn given(&self, link: &Reader<'_>) -> Option<&'static str> {
+    fn given(&self, link: &Reader<'_>) -> Option<Key> {
         [self.both, self.own[0], self.own[1]].into_iter().find(|key| link.has(key))
     }
 }
 
 /// Rejects impairments that the medium does not support.
 fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
-    let refuse = |key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
+    let refuse = |key: Key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
     if let (Some(key), false) = (SHAPER.given(link), medium == Medium::Duplex) {
         let message = "not supported on a half-duplex or shared medium, since a frame that waits for tokens would block the other \
             station; put it on a duplex link in front, or use policer";
@@ -132,7 +166,7 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
         Medium::Duplex => Ok(()),
         Medium::HalfDuplex { frame_overhead: Duration::ZERO, .. } => Ok(()),
         Medium::HalfDuplex { .. } => refuse(
-            "frame_overhead",
+            LinkKeys::frame_overhead.plain(),
             "not allowed with aggregation, whose access covers the overhead of each aggregate; remove it",
         ),
         Medium::Shared { .. } => refuse(key, "not supported on a shared channel; use medium = \"half-duplex\""),
@@ -172,17 +206,17 @@ fn check_discrete(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
 /// Maximum size of a bucket.
 const MOST_BURST: u64 = 1 << 30;
 
-fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSpec, Error> {
+fn bucket(link: &Reader<'_>, key: Key, largest: u64) -> Result<BucketSpec, Error> {
     let reader = link.section(key)?;
-    reader.allow(&["rate", "burst"])?;
-    let Rate(rate) = reader.required("rate")?;
-    let ByteSize(burst) = reader.required("burst")?;
+    reader.allow(BucketKeys::NAMES)?;
+    let Rate(rate) = reader.required(BucketKeys::rate)?;
+    let ByteSize(burst) = reader.required(BucketKeys::burst)?;
     if burst > MOST_BURST {
-        return Err(reader.refuse("burst", "at most 1 GiB", ""));
+        return Err(reader.refuse(BucketKeys::burst, "at most 1 GiB", ""));
     }
     if burst < largest {
         let message = format!("a bucket of {} is smaller than a full packet ({})", ByteSize(burst), ByteSize(largest));
-        return Err(reader.fail("burst", Problem::Conflict(message)));
+        return Err(reader.fail(BucketKeys::burst, Problem::Conflict(message)));
     }
     Ok(BucketSpec { rate, burst })
 }
@@ -191,8 +225,8 @@ fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSp
 const SHORTEST: Duration = Duration::from_micros(1);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-fn slots(link: &Reader<'_>, key: &'static str) -> Result<SlotsSpec, Error> {
-    let check = |reader: &Reader<'_>, key: &'static str, span: Duration, least: Duration| {
+fn slots(link: &Reader<'_>, key: Key) -> Result<SlotsSpec, Error> {
+    let check = |reader: &Reader<'_>, key: Key, span: Duration, least: Duration| {
         let expected = if least > Duration::ZERO { "a time from 1 us to 1 h" } else { "a time of at most 1 h" };
         if span < least || span > LONGEST { Err(reader.refuse(key, expected, "")) } else { Ok(span) }
     };
@@ -201,12 +235,12 @@ fn slots(link: &Reader<'_>, key: &'static str) -> Result<SlotsSpec, Error> {
         return Ok(SlotsSpec { interval: check(link, key, interval, SHORTEST)?, first: Duration::ZERO });
     }
     let reader = link.section(key)?;
-    reader.allow(&["interval", "first"])?;
-    let Positive(interval) = reader.required::<Positive<Duration>>("interval")?;
-    let first = reader.or("first", Duration::ZERO, "default")?;
+    reader.allow(SlotsKeys::NAMES)?;
+    let Positive(interval) = reader.required::<Positive<Duration>>(SlotsKeys::interval)?;
+    let first = reader.value(SlotsKeys::first)?;
     Ok(SlotsSpec {
-        interval: check(&reader, "interval", interval, SHORTEST)?,
-        first: check(&reader, "first", first, Duration::ZERO)?,
+        interval: check(&reader, SlotsKeys::interval, interval, SHORTEST)?,
+        first: check(&reader, SlotsKeys::first.plain(), first, Duration::ZERO)?,
     })
 }
 
@@ -214,15 +248,22 @@ fn slots(link: &Reader<'_>, key: &'static str) -> Result<SlotsSpec, Error> {
 const PPDU: Duration = Duration::from_micros(5484);
 
 fn aggregation(reader: &Reader<'_>) -> Result<AggregationSpec, Error> {
-    reader.allow(&["frames", "time", "access", "backoff", "frame_loss", "retries"])?;
-    let at_most = |key: &'static str, span: Duration| {
+    reader.allow(AggregationKeys::NAMES)?;
+    let at_most = |key: &str, span: Duration| {
         if span > LONGEST { Err(reader.refuse(key, "a time of at most 1 h", "")) } else { Ok(span) }
     };
-    let Whole(frames) = reader.required::<Whole<1, 1024>>("frames")?;
-    let access = at_most("access", reader.required("access")?)?;
-    let Positive(time) = reader.or("time", Positive(PPDU), "default: the longest of IEEE 802.11")?;
-    let backoff = at_most("backoff", reader.or("backoff", Duration::ZERO, "default")?)?;
-    let frame_loss = reader.or("frame_loss", Fraction::ZERO, "default")?.get();
-    let Whole(retries) = reader.or::<Whole<0, 255>>("retries", Whole(7), "default: that of IEEE 802.11")?;
-    Ok(AggregationSpec { frames, time: at_most("time", time)?, access, backoff, frame_loss, retries })
+    let Whole(frames) = reader.required::<Whole<1, 1024>>(AggregationKeys::frames)?;
+    let access = at_most(AggregationKeys::access.name(), reader.required(AggregationKeys::access)?)?;
+    let Positive(time) = reader.value_from(AggregationKeys::time, "default: the longest of IEEE 802.11")?;
+    let backoff = at_most(AggregationKeys::backoff.name(), reader.value(AggregationKeys::backoff)?)?;
+    let frame_loss = reader.value(AggregationKeys::frame_loss)?.get();
+    let Whole(retries) = reader.value_from(AggregationKeys::retries, "default: that of IEEE 802.11")?;
+    Ok(AggregationSpec {
+        frames,
+        time: at_most(AggregationKeys::time.name(), time)?,
+        access,
+        backoff,
+        frame_loss,
+        retries,
+    })
 }

@@ -6,6 +6,7 @@ use lasthop_proto::time::Duration;
 use crate::Error;
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
+use crate::shared_keys::RootKeys;
 use crate::values::{ByScheme, Or, Positive, Text, choices};
 
 /// TCP implementation of a host in the lab.
@@ -50,28 +51,51 @@ pub struct LabSpec {
     pub lateness: Duration,
 }
 
-const KEYS: [&str; 6] = ["endpoints", "hosts", "congestion", "sack", "settings", "lateness"];
+keys! {
+    /// Keys of the lab.
+    pub(crate) Keys {
+        /// {} | TCP of hosts and relays: `"kernel"`, `"own"` (lasthop's), `"auto"`: the kernel's if it supports the
+        /// scheme
+        endpoints: Endpoints = Endpoints::Auto;
+        hosts;
+        /// {} | the kernel's; `"scheme"`: that of the scheme where `recovery` is `rack`, otherwise `"reno"`
+        congestion: Or<ByScheme, Congestion> = None.into();
+        /// {} | `"on"`, `"off"`; `"scheme"`: on where `recovery` is `sack`
+        sack: Or<ByScheme, Switch> = None.into();
+        /// {} | timers, initial window, options as close to `[tcp]` as possible; `"kernel"`: not. `mss` and buffers
+        /// always follow
+        settings: KernelSettings = KernelSettings::Scenario;
+        /// {} | a run is void, and repeated, if 1 % of its frames leave an emulated link later than this
+        lateness: Positive<Duration> = Positive(Duration::from_millis(1));
+    }
+
+    /// Keys of a host in the lab.
+    pub(crate) LabHostKeys {
+        /// as `endpoints` | of one host
+        endpoints;
+    }
+}
 
 /// Reads `[lab]`, which may be absent.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
-    let reader = root.section("lab")?;
-    reader.allow(&KEYS)?;
-    let common = reader.or("endpoints", Endpoints::Auto, "default")?;
+    let reader = root.section(RootKeys::lab)?;
+    reader.allow(Keys::NAMES)?;
+    let common = reader.value(Keys::endpoints)?;
     let mut endpoints = vec![common; nodes.hosts.len()];
-    for (name, own) in reader.named("hosts")? {
+    for (name, own) in reader.named(Keys::hosts)? {
         let Some(host) = nodes.host(&name) else {
             let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
-            return Err(reader.section("hosts")?.unknown_name(&name, "host", &name, hosts));
+            return Err(reader.section(Keys::hosts)?.unknown_name(&name, "host", &name, hosts));
         };
-        own.allow(&["endpoints"])?;
-        endpoints[host] = own.required("endpoints")?;
+        own.allow(LabHostKeys::NAMES)?;
+        endpoints[host] = own.required(LabHostKeys::endpoints)?;
     }
     let source = "default: the scenario's if a kernel has it, otherwise reno";
-    let Or(congestion, _) = reader.or::<Or<ByScheme, Congestion>>("congestion", None.into(), source)?;
+    let Or(congestion, _) = reader.value_from(Keys::congestion, source)?;
     let congestion = congestion.map(|Congestion(name)| name);
-    let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on if recovery is sack")?;
-    let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
-    let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;
+    let Or(sack, _) = reader.value_from(Keys::sack, "default: on if recovery is sack")?;
+    let settings = reader.value(Keys::settings)?;
+    let Positive(lateness) = reader.value(Keys::lateness)?;
     Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
 }
 

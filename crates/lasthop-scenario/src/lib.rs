@@ -21,6 +21,11 @@
 //! prints the ledger.
 #![forbid(unsafe_code)]
 
+// A macro of another crate would keep the compiler from reporting keys that nothing reads.
+#[path = "../../lasthop-settings/src/keys.rs"]
+#[macro_use]
+mod keys;
+
 mod builtin;
 mod call;
 mod channel;
@@ -31,6 +36,7 @@ mod files;
 mod flow_names;
 mod flows;
 mod impairments;
+mod key_tables;
 mod lab;
 mod measurement;
 mod mobility;
@@ -46,6 +52,7 @@ mod resolve;
 mod scenario;
 mod script;
 mod sessions;
+mod shared_keys;
 mod spec;
 mod stations;
 mod tcp;
@@ -55,9 +62,10 @@ mod traffic;
 mod variation;
 mod wifi;
 
-use lasthop_settings::{document, reader, sides, snoop, values};
+use lasthop_settings::{document, key, reader, sides, snoop, values};
 
 pub use builtin::builtin_names;
+pub use key_tables::key_table;
 pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use lasthop_settings::{
     Error, PATIENCE, Place, Problem, SideSettings, SplitSettings, Spot, check_interface_name, did_you_mean, one_line,

@@ -4,9 +4,11 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeId, QueueLimit, SoftState};
 
 use crate::flows::{self, Flow};
+use crate::key::Key;
 use crate::nodes::{LaterLinks, Link, Nodes};
 use crate::reader::{Reader, Value};
 use crate::sessions::Session;
+use crate::shared_keys::RootKeys;
 use crate::stations::Port;
 use crate::values::{Auto, Choice, List, Or, Positive, Text};
 use crate::{Error, Problem};
@@ -48,19 +50,40 @@ pub(crate) struct Mobility {
     state_setup: Duration,
 }
 
-const KEYS: [&str; 11] = [
-    "host",
-    "stations",
-    "moves",
-    "kind",
-    "detection",
-    "registration",
-    "route_update",
-    "buffer",
-    "soft_state",
-    "link_session",
-    "state_setup",
-];
+keys! {
+    /// Keys of a moving host.
+    pub(crate) Keys {
+        /// required | the mobile host, an end of a flow
+        host;
+        /// required | its links, each to a different router, e.g. `["cell-1", "cell-2"]`; starts at the first
+        stations;
+        /// required | `{ every = "1 s" }`, `{ at = ["2 s", "5 s"] }` (cyclic), or `{ mean = "10 s" }` (exponential, to
+        /// any other)
+        moves;
+        /// {} | packets for the old station are lost until routes change (`"hierarchical"`: near the host), buffered and
+        /// forwarded (`"forwarding"`), or go to all stations, of which the new one sends what the host lacks
+        /// (`"multicast"`)
+        kind: KindName = KindName(HandoffKind::Hard);
+        /// {} | until the host notices that it must move
+        detection: Duration = Duration::ZERO;
+        /// {} | then until the new station accepts it
+        registration: Duration = Duration::from_millis(10);
+        /// {} | then until routes change; auto: the delay from the new station to the host's farthest peer, if
+        /// `"hierarchical"` to the router where paths diverge
+        route_update: Or<Auto, Duration> = None.into();
+        /// {} | per station, if `"forwarding"` or `"multicast"`
+        buffer: QueueLimit = QueueLimit::Packets(50);
+        /// {} | snoop's cache is lost, or `"mirrored"` at the new station
+        soft_state: SoftStateName = SoftStateName(SoftState::Lost);
+        /// {} | a two-ended link restarts, or is `"moved"`
+        link_session: SessionName = SessionName(LinkSession::Anew);
+        /// {} | to move a split connection's state, beside its transmission
+        state_setup: Duration = Duration::from_millis(200);
+    }
+
+    /// Keys of `moves`.
+    MovesKeys { every, at, mean; }
+}
 
 /// Maximum number of stations.
 const MOST_STATIONS: usize = 256;
@@ -71,15 +94,15 @@ const LEAST_DISTANCE: Duration = Duration::from_millis(1);
 
 /// Returns the links to later stations in `[mobility]`.
 pub(crate) fn later_links(root: &Reader<'_>, nodes: &Nodes) -> Result<LaterLinks, Error> {
-    let reader = root.section("mobility")?;
-    let host = match reader.peek("host")? {
+    let reader = root.section(RootKeys::mobility)?;
+    let host = match reader.peek(Keys::host)? {
         Some(Text(name)) => Some(nodes.host(&name).ok_or_else(|| {
             let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
-            reader.unknown_name("host", "host", &name, hosts)
+            reader.unknown_name(Keys::host, "host", &name, hosts)
         })?),
         None => None,
     };
-    let List(stations) = reader.peek("stations")?.unwrap_or(List(Vec::new()));
+    let List(stations) = reader.peek(Keys::stations)?.unwrap_or(List(Vec::new()));
     Ok(LaterLinks { host, names: stations.into_iter().skip(1).map(|Text(name)| name).collect() })
 }
 
@@ -91,46 +114,45 @@ pub(crate) fn read(
     flows: &[Flow],
     sessions: &[Session],
 ) -> Result<Option<Mobility>, Error> {
-    let reader = root.section("mobility")?;
+    let reader = root.section(RootKeys::mobility)?;
     if !reader.is_present() {
         return Ok(None);
     }
-    reader.allow(&KEYS)?;
-    let host = flows::host(&reader, "host", nodes)?;
+    reader.allow(Keys::NAMES)?;
+    let host = flows::host(&reader, Keys::host, nodes)?;
     let ends = flows.iter().map(|flow| [flow.from, flow.to]);
     let ends = ends.chain(sessions.iter().map(|session| [session.client, session.server]));
     if !ends.flatten().any(|end| end == host) {
         return Err(reader.refuse(
-            "host",
+            Keys::host,
             "a host at which a flow or a session begins or ends",
             "no flow or session does",
         ));
     }
-    let List(names) = reader.required::<List<Text>>("stations")?;
+    let List(names) = reader.required::<List<Text>>(Keys::stations)?;
     let ports = ports(&reader, nodes, links, host, &names)?;
     if let Some(port) =
         ports.iter().find(|port| matches!(links[port.link].medium, Medium::Shared { .. } | Medium::Wifi { .. }))
     {
         let link = &links[port.link].name;
         let reason = format!("\"{link}\" shares a channel with other links");
-        return Err(reader.refuse("stations", "links that are \"duplex\" or \"half-duplex\"", reason));
+        return Err(reader.refuse(Keys::stations, "links that are \"duplex\" or \"half-duplex\"", reason));
     }
     let moves = moves(&reader)?;
-    let KindName(kind) = reader.or("kind", KindName(HandoffKind::Hard), "default")?;
-    let detection = reader.or("detection", Duration::ZERO, "default")?;
-    let registration = reader.or("registration", Duration::from_millis(10), "default")?;
+    let KindName(kind) = reader.value(Keys::kind)?;
+    let detection = reader.value(Keys::detection)?;
+    let registration = reader.value(Keys::registration)?;
     let source = "default: the links' delays from the new station to where routes change";
-    let Or(route_update, _) = reader.or::<Or<Auto, Duration>>("route_update", None.into(), source)?;
+    let Or(route_update, _) = reader.value_from(Keys::route_update, source)?;
     let keeps = matches!(kind, HandoffKind::Forwarding | HandoffKind::Multicast);
-    if !keeps && reader.has("buffer") {
+    if !keeps && reader.has(Keys::buffer) {
         let message = "only kind = \"forwarding\" and kind = \"multicast\" buffer packets; remove this key, or kind";
-        return Err(reader.fail("buffer", Problem::Conflict(message.to_owned())));
+        return Err(reader.fail(Keys::buffer, Problem::Conflict(message.to_owned())));
     }
-    let default = QueueLimit::Packets(50);
-    let buffer = if keeps { reader.or("buffer", default, "default")? } else { default };
-    let SoftStateName(soft_state) = reader.or("soft_state", SoftStateName(SoftState::Lost), "default")?;
-    let SessionName(link_session) = reader.or("link_session", SessionName(LinkSession::Anew), "default")?;
-    let state_setup = reader.or("state_setup", Duration::from_millis(200), "default")?;
+    let buffer = if keeps { reader.value(Keys::buffer)? } else { Keys::buffer.default() };
+    let SoftStateName(soft_state) = reader.value(Keys::soft_state)?;
+    let SessionName(link_session) = reader.value(Keys::link_session)?;
+    let state_setup = reader.value(Keys::state_setup)?;
     Ok(Some(Mobility {
         host,
         ports,
@@ -151,22 +173,22 @@ fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names:
     let host_name = nodes.name(host);
     let expected = || format!("links between \"{host_name}\" and a router each, e.g. [\"cell-1\", \"cell-2\"]");
     if names.is_empty() || names.len() > MOST_STATIONS {
-        return Err(reader.refuse("stations", format!("1 to {MOST_STATIONS} {}", expected()), ""));
+        return Err(reader.refuse(Keys::stations, format!("1 to {MOST_STATIONS} {}", expected()), ""));
     }
     let mut ports: Vec<Port> = Vec::new();
     for Text(name) in names {
         let known = || links.iter().map(|link| link.name.as_str());
         let link = known().position(|known| known == name);
-        let link = link.ok_or_else(|| reader.unknown_name("stations", "link", name, known()))?;
+        let link = link.ok_or_else(|| reader.unknown_name(Keys::stations, "link", name, known()))?;
         let [a, b] = links[link].between;
         let router = if a == host { b } else { a };
         if a != host && b != host || nodes.is_host(router) {
             let reason = format!("\"{name}\" connects \"{}\" and \"{}\"", nodes.name(a), nodes.name(b));
-            return Err(reader.refuse("stations", expected(), reason));
+            return Err(reader.refuse(Keys::stations, expected(), reason));
         }
         if ports.iter().any(|port| port.router == router) {
             let message = format!("\"{}\" is a station twice; each link needs a separate router", nodes.name(router));
-            return Err(reader.fail("stations", Problem::Conflict(message)));
+            return Err(reader.fail(Keys::stations, Problem::Conflict(message)));
         }
         ports.push(Port { router, link, beyond: vec![host] });
     }
@@ -174,34 +196,34 @@ fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names:
 }
 
 fn moves(reader: &Reader<'_>) -> Result<network::Moves, Error> {
-    let moves = reader.section("moves")?;
-    moves.allow(&["every", "at", "mean"])?;
+    let moves = reader.section(Keys::moves)?;
+    moves.allow(MovesKeys::NAMES)?;
     let expected = "{ every = \"1 s\" }, { at = [\"2 s\", \"5 s\"] } or { mean = \"10 s\" }";
     if !moves.is_present() {
-        return Err(reader.fail("moves", Problem::Missing { expected: expected.to_owned() }));
+        return Err(reader.fail(Keys::moves, Problem::Missing { expected: expected.to_owned() }));
     }
-    let distance = |key: &'static str, given: Option<Positive<Duration>>| match given {
+    let distance = |key: Key, given: Option<Positive<Duration>>| match given {
         Some(Positive(span)) if span < LEAST_DISTANCE => Err(moves.refuse(key, "a time of 1 ms or more", "")),
         Some(Positive(span)) => Ok(Some(span)),
         None => Ok(None),
     };
-    let every = distance("every", moves.get("every")?)?;
-    let mean = distance("mean", moves.get("mean")?)?;
-    match (every, moves.get::<List<Instant>>("at")?, mean) {
+    let every = distance(MovesKeys::every, moves.get(MovesKeys::every)?)?;
+    let mean = distance(MovesKeys::mean, moves.get(MovesKeys::mean)?)?;
+    match (every, moves.get::<List<Instant>>(MovesKeys::at)?, mean) {
         (Some(every), None, None) => Ok(network::Moves::Every(every)),
         (None, Some(List(times)), None) => {
             let expected = || format!("at most {LONGEST_TIMETABLE} times, each later than the one before");
             if times.len() > LONGEST_TIMETABLE {
-                return Err(moves.refuse("at", expected(), format!("of {} times", times.len())));
+                return Err(moves.refuse(MovesKeys::at, expected(), format!("of {} times", times.len())));
             }
             if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
                 let reason = format!("{} follows {}", pair[1].show(), pair[0].show());
-                return Err(moves.refuse("at", expected(), reason));
+                return Err(moves.refuse(MovesKeys::at, expected(), reason));
             }
             Ok(network::Moves::At(times))
         }
         (None, None, Some(mean)) => Ok(network::Moves::Mean(mean)),
-        _ => Err(reader.fail("moves", Problem::Conflict(format!("give one of the three: {expected}")))),
+        _ => Err(reader.fail(Keys::moves, Problem::Conflict(format!("give one of the three: {expected}")))),
     }
 }
 

@@ -9,9 +9,10 @@ use std::cell::RefCell;
 use lasthop_proto::tcp::config::{ControlRule, Preset};
 
 use crate::document::{Item, Table, infer};
+use crate::key::Key;
 use crate::reader::{Context, Entry, Modern, Reader, Standing, Value};
 use crate::tcp::{self, Base, TcpSpec, Under};
-use crate::tcp_keys::KeyName;
+use crate::tcp_keys::{KeyName, Keys};
 use crate::values::List;
 use crate::{Error, Spot};
 
@@ -19,15 +20,15 @@ use crate::{Error, Spot};
 const PRESET: Preset = Preset::Linux618;
 
 /// Keys that have a meaning only with another one, which is kept with them; some with one value only.
-const COMPANIONS: [(&str, Option<&str>, &str); 8] = [
-    ("slow_tick", None, "clock"),
-    ("fast_tick", None, "clock"),
-    ("jiffy", None, "clock"),
-    ("timer_wheel", None, "clock"),
-    ("delayed_ack_timeout", None, "delayed_ack"),
-    ("ack_before_read", Some("\"on\""), "delayed_ack"),
-    ("ack_congestion", Some("\"rfc5690\""), "delayed_ack"),
-    ("sack_blocks", Some("4"), "timestamps"),
+const COMPANIONS: [(Key, Option<&str>, Key); 8] = [
+    (Keys::slow_tick, None, Keys::clock),
+    (Keys::fast_tick, None, Keys::clock),
+    (Keys::jiffy, None, Keys::clock),
+    (Keys::timer_wheel, None, Keys::clock),
+    (Keys::delayed_ack_timeout, None, Keys::delayed_ack),
+    (Keys::ack_before_read, Some("\"on\""), Keys::delayed_ack),
+    (Keys::ack_congestion, Some("\"rfc5690\""), Keys::delayed_ack),
+    (Keys::sack_blocks, Some("4"), Keys::timestamps),
 ];
 
 /// Reads a table of TCP keys: unmodified, or for the modern scheme whose endpoints are read.
@@ -41,8 +42,8 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
 /// Reads a table of TCP keys for `scheme`. A table in `base` was read in the same way.
 fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSpec, Error> {
     let preset = match base {
-        Base::Preset(preset) => reader.peek("preset")?.unwrap_or(preset),
-        Base::Table(_) | Base::RelayEnd(..) => match reader.peek("preset")? {
+        Base::Preset(preset) => reader.peek(Keys::preset)?.unwrap_or(preset),
+        Base::Table(_) | Base::RelayEnd(..) => match reader.peek(Keys::preset)? {
             Some(preset) => preset,
             // All its keys are explicit, over a modern table.
             None => return tcp::read_table(reader, base),
@@ -52,7 +53,7 @@ fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSp
     let empty = Table::default();
     tcp::read_table(&reader.beside(&scratch), base)?;
     let shown = scratch.ledger.take();
-    let kept = match reader.peek::<List<KeyName>>("given")? {
+    let kept = match reader.peek::<List<KeyName>>(Keys::given)? {
         None => KeyName::all_in(reader).collect(),
         // A text written by `explain`, possibly modified since.
         Some(List(given)) => {
@@ -72,7 +73,7 @@ fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSp
     }
     let table = laid_over(reader, &kept, &shown, under.spec.modern.congestion);
     let over = reader.with(reader.context(), &table);
-    let given = reader.has("preset").then(|| reader.source("preset", &preset.show()));
+    let given = reader.has(Keys::preset).then(|| reader.source(Keys::preset, &preset.show()));
     let source = match given {
         _ if modern != preset => {
             let place = given.unwrap_or_else(|| "the default".to_owned());
@@ -81,7 +82,7 @@ fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSp
         Some(place) => place,
         None => "default".to_owned(),
     };
-    over.note("preset", modern.show(), source, Standing::Value);
+    over.note(Keys::preset, modern.show(), source, Standing::Value);
     tcp::lay(&over, under)
 }
 
@@ -98,12 +99,12 @@ fn laid_over(reader: &Reader<'_>, kept: &[KeyName], shown: &[Entry], congestion:
     let mut table = Table::default();
     for (key, item) in reader.items() {
         // The key has no meaning without a slow start that can end early.
-        let void = key == "hystart" && congestion.hystart().is_none() && !stays("congestion");
+        let void = key == Keys::hystart.name() && congestion.hystart().is_none() && !stays(Keys::congestion.name());
         if stays(key) && !void {
             table.push(key, item.clone());
         }
     }
-    for (key, with, companion) in COMPANIONS {
+    for (key, with, companion) in COMPANIONS.map(|(key, with, companion)| (key.name(), with, companion.name())) {
         let needed = stays(key) && with.is_none_or(|with| value_of(shown, key) == Some(with));
         if let Some(value) = value_of(shown, companion).filter(|_| needed && table.get(companion).is_none()) {
             table.push(companion, Item { data: infer(value), spot: Spot::Whole });

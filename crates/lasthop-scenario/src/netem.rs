@@ -48,34 +48,37 @@ pub(crate) fn refuse_words(link: &Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// Keys of `model = "gemodel"`.
-pub(crate) const GEMODEL_KEYS: &[&str] = &["p", "r", "1-h", "1-k"];
-/// Keys of `model = "state"`.
-pub(crate) const STATE_KEYS: &[&str] = &["p13", "p31", "p32", "p23", "p14"];
-/// Keys of `model = "random"`.
-pub(crate) const RANDOM_KEYS: &[&str] = &["loss", "correlation"];
+keys! {
+    /// Keys of `model = "gemodel"`, `"state"` and `"random"`.
+    pub(crate) Keys {
+        p, r, lose_bad as "1-h": Fraction = Fraction::ONE, lose_good as "1-k": Fraction = Fraction::ZERO;
+        p13, p31, p32: Fraction = Fraction::ZERO, p23: Fraction = Fraction::ZERO, p14: Fraction = Fraction::ZERO;
+        loss, correlation: Fraction = Fraction::ZERO;
+    }
+}
 
 /// Reads `loss gemodel P R 1-H 1-K`: the model of Gilbert and Elliott. In netem as here, loss is decided before the
 /// state changes.
 pub(crate) fn gemodel(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     Ok(ErrorSpec::TwoStatePacket {
-        good_to_bad: reader.required::<Fraction>("p")?.get(),
-        bad_to_good: reader.required::<Fraction>("r")?.get(),
-        bad_loss: reader.or("1-h", Fraction::ONE, "default")?.get(),
-        good_loss: reader.or("1-k", Fraction::ZERO, "default")?.get(),
+        good_to_bad: reader.required::<Fraction>(Keys::p)?.get(),
+        bad_to_good: reader.required::<Fraction>(Keys::r)?.get(),
+        bad_loss: reader.value(Keys::lose_bad)?.get(),
+        good_loss: reader.value(Keys::lose_good)?.get(),
         frames: Frames::All,
     })
 }
 
 /// Reads `loss state P13 P31 P32 P23 P14`: with its first two parameters it is a chain of two states.
 pub(crate) fn state(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
-    let good_to_bad = reader.required::<Fraction>("p13")?.get();
-    let bad_to_good = reader.required::<Fraction>("p31")?.get();
-    for key in ["p32", "p23", "p14"] {
-        if reader.or(key, Fraction::ZERO, "default")?.get() > 0.0 {
-            let nearest = match key {
-                "p14" => "isolated losses are model = \"two-state-packet\" with good_loss",
-                _ => "packets that get through in a burst are model = \"two-state-packet\" with bad_loss below 100 %",
+    let good_to_bad = reader.required::<Fraction>(Keys::p13)?.get();
+    let bad_to_good = reader.required::<Fraction>(Keys::p31)?.get();
+    for key in [Keys::p32, Keys::p23, Keys::p14] {
+        if reader.value(key)?.get() > 0.0 {
+            let nearest = if key == Keys::p14 {
+                "isolated losses are model = \"two-state-packet\" with good_loss"
+            } else {
+                "packets that get through in a burst are model = \"two-state-packet\" with bad_loss below 100 %"
             };
             let message = format!("netem's states beyond the first two have no equivalent; {nearest}");
             return Err(reader.fail(key, Problem::Conflict(message)));
@@ -86,15 +89,15 @@ pub(crate) fn state(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
 
 /// Reads `loss random P`: each packet with one probability. netem's correlation has no equivalent.
 pub(crate) fn random(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
-    let loss = reader.required::<Fraction>("loss")?.get();
-    let correlation = reader.or("correlation", Fraction::ZERO, "default")?.get();
+    let loss = reader.required::<Fraction>(Keys::loss)?.get();
+    let correlation = reader.value(Keys::correlation)?.get();
     if correlation > 0.0 {
         let (to_bad, to_good) = (loss * (1.0 - correlation), (1.0 - loss) * (1.0 - correlation));
         let message = format!(
             "netem's correlation has no equivalent (it changes the share of losses as well); the nearest with this loss is model = \"two-state-packet\", \
              good_to_bad = {to_bad:.6}, bad_to_good = {to_good:.6}"
         );
-        return Err(reader.fail("correlation", Problem::Conflict(message)));
+        return Err(reader.fail(Keys::correlation, Problem::Conflict(message)));
     }
     Ok(ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All })
 }

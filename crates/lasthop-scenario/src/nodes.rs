@@ -10,13 +10,16 @@ use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 use crate::channel;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
-use crate::impairments::{self, Around};
+use crate::impairments::{self, Around, Keys as ImpairmentKeys};
+use crate::key::Key;
 use crate::modern;
 use crate::netem;
 use crate::queue::{self, Sender};
 use crate::reader::{Reader, Standing, Value};
+use crate::shared_keys::{LinkKeys, RootKeys};
 use crate::tcp::{Base, TcpSpec};
-use crate::values::{Auto, Line, MediumName, Or, Pair};
+use crate::tcp_keys::Keys as TcpKeys;
+use crate::values::{Line, MediumName, Or, Pair};
 use crate::variation;
 use crate::wifi;
 use crate::{Error, Problem};
@@ -46,19 +49,19 @@ impl Nodes {
     /// Reads all hosts and routers; `common` applies to hosts without TCP keys of their own.
     pub(crate) fn read(root: &Reader<'_>, common: &TcpSpec) -> Result<Self, Error> {
         let mut nodes = Self { hosts: Vec::new(), routers: Vec::new() };
-        let common_preset = root.section("tcp")?.peek::<Preset>("preset")?;
-        for (name, reader) in root.named("hosts")? {
-            reader.allow(&["iss", "tcp"])?;
+        let common_preset = root.section(RootKeys::tcp)?.peek::<Preset>(TcpKeys::preset)?;
+        for (name, reader) in root.named(RootKeys::hosts)? {
+            reader.allow(HostKeys::NAMES)?;
             reader.note_table();
-            let iss = reader.or::<Iss>("iss", Iss(0), "default")?.0;
-            let section = reader.section("tcp")?;
+            let iss = reader.value(HostKeys::iss)?.0;
+            let section = reader.section(HostKeys::tcp)?;
             let tcp = if section.is_present() { modern::read(&section, Base::Table(common))? } else { common.clone() };
-            let preset = section.peek::<Preset>("preset")?.or(common_preset);
+            let preset = section.peek::<Preset>(TcpKeys::preset)?.or(common_preset);
             let modern = preset.is_some_and(|preset| preset.recovery().is_some());
             let sender = if modern { Sender::ModernHost } else { Sender::Other };
             nodes.hosts.push(Host { name, iss, tcp, sender });
         }
-        for (name, reader) in root.named("routers")? {
+        for (name, reader) in root.named(RootKeys::routers)? {
             reader.allow(&[])?;
             reader.note_table();
             if nodes.find(&name).is_some() {
@@ -69,11 +72,11 @@ impl Nodes {
         }
         if nodes.hosts.len() < 2 {
             let expected = "at least two hosts, e.g. [hosts.source] and [hosts.mobile]".to_owned();
-            return Err(root.fail("hosts", Problem::Missing { expected }));
+            return Err(root.fail(RootKeys::hosts, Problem::Missing { expected }));
         }
         if nodes.len() > MOST_NODES {
             let message = format!("more than {MOST_NODES} hosts and routers");
-            return Err(root.fail("hosts", Problem::Conflict(message)));
+            return Err(root.fail(RootKeys::hosts, Problem::Conflict(message)));
         }
         Ok(nodes)
     }
@@ -159,26 +162,15 @@ impl LaterLinks {
     }
 }
 
-const KEYS: [&str; 18] = [
-    "between",
-    "medium",
-    "wifi",
-    "channel",
-    "frame_overhead",
-    "turnaround",
-    "rate",
-    "rate_up",
-    "delay",
-    "delay_variation",
-    "delay_variation_down",
-    "delay_variation_up",
-    "queue",
-    "queue_up",
-    "damaged",
-    "errors",
-    "errors_down",
-    "errors_up",
-];
+keys! {
+    /// Keys of a host.
+    pub(crate) HostKeys {
+        /// {} | initial sequence number
+        iss: Iss = Iss(0);
+        /// as `[tcp]` | TCP keys of this host; missing ones come from `[tcp]`, unless it has its own `preset`
+        tcp;
+    }
+}
 
 /// Reads all links and checks that they join the nodes to a tree, without those of the `later` stations of a moving
 /// host.
@@ -192,7 +184,7 @@ pub(crate) fn links(
     let (mut links, mut channels) = (Vec::new(), Channels::default());
     // Tree of each node, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
-    for (name, reader) in root.named("links")? {
+    for (name, reader) in root.named(RootKeys::links)? {
         netem::refuse_words(&reader)?;
         let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
         if later.has(&link) {
@@ -204,14 +196,14 @@ pub(crate) fn links(
         if from == to {
             let [a, b] = link.between.map(|node| nodes.name(node));
             let message = format!("\"{a}\" and \"{b}\" are already connected; links must form a tree, without cycles");
-            return Err(reader.fail("between", Problem::Conflict(message)));
+            return Err(reader.fail(LinkKeys::between, Problem::Conflict(message)));
         }
         tree.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
         links.push(link);
     }
     let first = tree.first().copied().unwrap_or_default();
     if let Some(lonely) = tree.iter().position(|member| *member != first) {
-        let section = root.section(if nodes.is_host(lonely) { "hosts" } else { "routers" })?;
+        let section = root.section(if nodes.is_host(lonely) { RootKeys::hosts } else { RootKeys::routers })?;
         let message = format!("no chain of links connects it to \"{}\"", nodes.name(0));
         return Err(section.fail(nodes.name(lonely), Problem::Conflict(message)));
     }
@@ -235,7 +227,7 @@ fn check_place(
                 _ => format!("only routers forward; make it [routers.{name}]"),
             };
             let message = format!("host \"{name}\" already has a link (\"{}\"), and {reason}", other.name);
-            return Err(reader.fail("between", Problem::Conflict(message)));
+            return Err(reader.fail(LinkKeys::between, Problem::Conflict(message)));
         }
     }
     Ok(())
@@ -248,26 +240,27 @@ fn link(
     (flows, files): (&FlowNames, &Files),
     channels: &mut Channels,
 ) -> Result<Link, Error> {
-    reader.allow(&[&KEYS[..], &impairments::KEYS].concat())?;
-    let Pair(ends) = reader.required("between")?;
-    let find =
-        |end: &str| nodes.find(end).ok_or_else(|| reader.unknown_name("between", "host or router", end, nodes.names()));
+    reader.allow(&[LinkKeys::NAMES, ImpairmentKeys::NAMES].concat())?;
+    let Pair(ends) = reader.required(LinkKeys::between)?;
+    let find = |end: &str| {
+        nodes.find(end).ok_or_else(|| reader.unknown_name(LinkKeys::between, "host or router", end, nodes.names()))
+    };
     let between = [find(&ends[0])?, find(&ends[1])?];
     if between[0] == between[1] {
-        return Err(reader.fail("between", Problem::Conflict("a link needs two different ends".to_owned())));
+        return Err(reader.fail(LinkKeys::between, Problem::Conflict("a link needs two different ends".to_owned())));
     }
     let medium = medium(reader, channels)?;
     let [rate, rate_up] = rates(reader, &medium)?;
-    let delay = reader.required("delay")?;
+    let delay = reader.required(LinkKeys::delay)?;
     let [queue, queue_up] = queue::both(
         reader,
         between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)),
         &medium,
     )?;
-    for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
+    for (key, queue) in [(LinkKeys::queue, &queue), (LinkKeys::queue_up, &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }
-    let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
+    let Or(damaged, _) = reader.value_from(LinkKeys::damaged, DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files)?;
     let [variation, variation_up] = variation::both(reader, files)?;
     let around = Around { files, medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
@@ -286,16 +279,16 @@ fn link(
 /// Reads the rates of both directions. Those of Wi-Fi follow from its other parameters.
 fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
     let Medium::Wifi { wifi, .. } = medium else {
-        let rate = reader.required("rate")?;
-        return Ok([rate, reader.or_derived("rate_up", rate, "as rate")?]);
+        let rate = reader.required(LinkKeys::rate)?;
+        return Ok([rate, reader.or_derived(LinkKeys::rate_up, rate, "as rate")?]);
     };
-    if let Some(key) = ["rate", "rate_up"].into_iter().find(|key| reader.has(key)) {
+    if let Some(key) = [LinkKeys::rate, LinkKeys::rate_up].into_iter().find(|key| reader.has(key)) {
         let message = "the rate of Wi-Fi follows from its standard, width, streams and snr; remove it, or set wifi.mcs";
         return Err(reader.fail(key, Problem::Conflict(message.to_owned())));
     }
     let [down, up] = wifi.transmitters.map(|transmitter| Rate(transmitter.nominal_rate()));
-    reader.note("rate", down.show(), "on the air, without overhead", Standing::Remark);
-    reader.note("rate_up", up.show(), "on the air, without overhead", Standing::Remark);
+    reader.note(LinkKeys::rate, down.show(), "on the air, without overhead", Standing::Remark);
+    reader.note(LinkKeys::rate_up, up.show(), "on the air, without overhead", Standing::Remark);
     Ok([down, up])
 }
 
@@ -310,33 +303,33 @@ struct Channels {
 
 /// Reads the medium.
 fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error> {
-    let only_with = |key: &str, media: &str| {
+    let only_with = |key: Key, media: &str| {
         let message = || format!("requires medium = {media}");
         if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
     };
-    let name = reader.or("medium", MediumName::Duplex, "default")?;
+    let name = reader.value(LinkKeys::medium)?;
     if !matches!(name, MediumName::Shared | MediumName::Wifi) {
-        only_with("channel", "\"shared\" or \"wifi\"")?;
+        only_with(LinkKeys::channel, "\"shared\" or \"wifi\"")?;
     }
     if name != MediumName::HalfDuplex {
-        only_with("turnaround", "\"half-duplex\"")?;
+        only_with(LinkKeys::turnaround, "\"half-duplex\"")?;
     }
     if matches!(name, MediumName::Duplex | MediumName::Wifi) {
-        only_with("frame_overhead", "\"half-duplex\"")?;
+        only_with(LinkKeys::frame_overhead.plain(), "\"half-duplex\"")?;
     }
     if name != MediumName::Wifi {
-        only_with("wifi", "\"wifi\"")?;
+        only_with(LinkKeys::wifi, "\"wifi\"")?;
     }
     match name {
         MediumName::Duplex => Ok(Medium::Duplex),
         MediumName::HalfDuplex => {
-            let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
-            let turnaround = reader.get("turnaround")?.unwrap_or(Duration::ZERO);
+            let frame_overhead = reader.value(LinkKeys::frame_overhead)?;
+            let turnaround = reader.get(LinkKeys::turnaround)?.unwrap_or(Duration::ZERO);
             Ok(Medium::HalfDuplex { frame_overhead, turnaround })
         }
         MediumName::Shared => {
-            let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
-            let Line(channel) = reader.or("channel", Line("radio".to_owned()), "default")?;
+            let frame_overhead = reader.value(LinkKeys::frame_overhead)?;
+            let Line(channel) = reader.or(LinkKeys::channel, Line("radio".to_owned()), "default")?;
             let known = channels.shared.iter().position(|known| *known == channel);
             let number = known.unwrap_or_else(|| {
                 channels.shared.push(channel);
@@ -346,7 +339,7 @@ fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error>
             Ok(Medium::Shared { frame_overhead, channel: number as u32 })
         }
         MediumName::Wifi => {
-            let Line(channel) = reader.or("channel", Line("wifi".to_owned()), "default")?;
+            let Line(channel) = reader.or(LinkKeys::channel, Line("wifi".to_owned()), "default")?;
             let wifi = wifi::read(reader)?;
             let own = (wifi.channel, wifi.transmitters[0].phy.band);
             let number = match channels.wifi.iter().position(|(known, ..)| *known == channel) {
@@ -358,7 +351,7 @@ fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error>
                              values, or another channel",
                             crate::document::quote(&channel)
                         );
-                        return Err(reader.fail("wifi", Problem::Conflict(message)));
+                        return Err(reader.fail(LinkKeys::wifi, Problem::Conflict(message)));
                     }
                     number
                 }
@@ -376,19 +369,19 @@ const DAMAGED: &str = "default: deliver if the scheme generates ELN at the recei
 
 /// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given.
 fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
-    let own = |key: &str| {
+    let own = |key: Key| {
         let section = reader.section(key)?;
         if section.is_present() { channel::read(&section, flows, files).map(Some) } else { Ok(None) }
     };
-    let both = reader.section("errors")?;
-    let (has_down, has_up) = (reader.has("errors_down"), reader.has("errors_up"));
+    let both = reader.section(LinkKeys::errors)?;
+    let (has_down, has_up) = (reader.has(LinkKeys::errors_down), reader.has(LinkKeys::errors_up));
     if both.is_present() && has_down && has_up {
         let message =
             "applies to both directions, but errors_down and errors_up are also given; remove one of the three";
-        return Err(reader.fail("errors", Problem::Conflict(message.to_owned())));
+        return Err(reader.fail(LinkKeys::errors, Problem::Conflict(message.to_owned())));
     }
     let common = if has_down && has_up { ErrorSpec::None } else { channel::read(&both, flows, files)? };
-    Ok([own("errors_down")?.unwrap_or_else(|| common.clone()), own("errors_up")?.unwrap_or(common)])
+    Ok([own(LinkKeys::errors_down)?.unwrap_or_else(|| common.clone()), own(LinkKeys::errors_up)?.unwrap_or(common)])
 }
 
 /// Returns the size of the largest packet that any host sends, in bytes, without options.

@@ -5,7 +5,9 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Medium;
 
+use crate::key::Key;
 use crate::reader::{Reader, Standing, Value};
+use crate::shared_keys::LinkKeys;
 use crate::units::ByteSize;
 use crate::values::{Count, Positive, QueueKind, Whole, Window};
 use crate::wifi;
@@ -40,10 +42,10 @@ impl Sender {
 /// Reads the queues of the two directions of a link: `queue`, and `queue_up` if given. `senders` are the senders of the
 /// down and the up direction. Wi-Fi has a default of its own.
 pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -> Result<[QueueSpec; 2], Error> {
-    let given = match one(reader, "queue")? {
+    let given = match one(reader, LinkKeys::queue)? {
         None if matches!(medium, Medium::Wifi { .. }) => {
             let queue = wifi::queue();
-            reader.note("queue", show(&queue), "default of Wi-Fi, as in Linux", Standing::Value);
+            reader.note(LinkKeys::queue, show(&queue), "default of Wi-Fi, as in Linux", Standing::Value);
             Some(queue)
         }
         given => given,
@@ -52,17 +54,17 @@ pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -
         Some(queue) => queue,
         None => {
             let (limit, source) = senders[0].default();
-            reader.or("queue", limit, source)?.into()
+            reader.or(LinkKeys::queue, limit, source)?.into()
         }
     };
-    let queue_up = match one(reader, "queue_up")? {
+    let queue_up = match one(reader, LinkKeys::queue_up)? {
         Some(queue) => queue,
         None if given.is_none() && senders[0] != senders[1] => {
             let (limit, source) = senders[1].default();
-            reader.or("queue_up", limit, source)?.into()
+            reader.or(LinkKeys::queue_up, limit, source)?.into()
         }
         None => {
-            reader.note("queue_up", show(&queue), "as queue", Standing::Remark);
+            reader.note(LinkKeys::queue_up, show(&queue), "as queue", Standing::Remark);
             queue
         }
     };
@@ -70,11 +72,36 @@ pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -
 }
 
 /// Reads the queue in `key`, a size or a table.
-fn one(reader: &Reader<'_>, key: &'static str) -> Result<Option<QueueSpec>, Error> {
+fn one(reader: &Reader<'_>, key: Key) -> Result<Option<QueueSpec>, Error> {
     if reader.is_table(key) {
         return table(&reader.section(key)?).map(Some);
     }
     Ok(reader.get::<QueueLimit>(key)?.map(QueueSpec::Fifo))
+}
+
+keys! {
+    /// Keys of a queue.
+    pub(crate) Keys {
+        /// required | `"fifo"`; `"codel"` (RFC 8289); `"fq-codel"` (RFC 8290), a queue per flow and direction;
+        /// `"ack-aware"`: for slow return links ([asymmetry](models/asymmetry.md))
+        kind;
+        /// `"50 packets"`, `"1000 packets"`, `"10240 packets"`, `"50 packets"` | capacity by kind; packets or bytes
+        /// (`"fq-codel"`: packets)
+        limit;
+        /// {} | `"ack-aware"`: new acknowledgments replace redundant ones (RFC 3449 §5.2.1); acknowledgments go first
+        /// (§5.4.2)
+        filter: Switch = Switch::On, first: Switch = Switch::Off;
+        /// {} | CoDel's; interval at most 60 s
+        target: Positive<Duration> = Positive(CoDelConfig::default().target),
+        interval: Positive<Duration> = Positive(CoDelConfig::default().interval);
+        /// `"off"`, for `"fq-codel"` `"on"` | mark ECN-capable packets instead of dropping ([ecn](models/ecn.md))
+        ecn;
+        /// {} | `"fq-codel"`: queues; bytes per round; bytes in all queues; maximum packets dropped at once
+        flows: Whole<1, 65_536> = Whole(FqCoDelConfig::default().flows),
+        quantum: Window = Window(FqCoDelConfig::default().quantum),
+        memory_limit: Window = Window(FqCoDelConfig::default().memory_limit as u32),
+        drop_batch: Count = Whole(FqCoDelConfig::default().drop_batch);
+    }
 }
 
 /// All kinds.
@@ -82,51 +109,50 @@ const KINDS: [QueueKind; 4] = [QueueKind::Fifo, QueueKind::CoDel, QueueKind::FqC
 
 fn keys(kind: QueueKind) -> &'static [&'static str] {
     match kind {
-        QueueKind::Fifo => &["kind", "limit"],
-        QueueKind::CoDel => &["kind", "limit", "target", "interval", "ecn"],
+        QueueKind::Fifo => key_names!(Keys: kind, limit),
+        QueueKind::CoDel => key_names!(Keys: kind, limit, target, interval, ecn),
         QueueKind::FqCoDel => {
-            &["kind", "limit", "target", "interval", "ecn", "flows", "quantum", "memory_limit", "drop_batch"]
+            key_names!(Keys: kind, limit, target, interval, ecn, flows, quantum, memory_limit, drop_batch)
         }
-        QueueKind::AckAware => &["kind", "limit", "filter", "first"],
+        QueueKind::AckAware => key_names!(Keys: kind, limit, filter, first),
     }
 }
 
 fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
     // Checked before a missing kind is reported: the key may be misspelt.
     reader.allow(&KINDS.into_iter().flat_map(keys).copied().collect::<Vec<_>>())?;
-    let kind = reader.required("kind")?;
+    let kind = reader.required(Keys::kind)?;
     let other = |key: &&&str| !keys(kind).contains(*key) && reader.has(key);
     if let Some(key) = KINDS.into_iter().flat_map(keys).find(other) {
         let message = format!("kind = {} does not take this key; it takes {}", kind.show(), keys(kind)[1..].join(", "));
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     Ok(match kind {
-        QueueKind::Fifo => QueueSpec::Fifo(reader.or("limit", FIFO, "default")?),
+        QueueKind::Fifo => QueueSpec::Fifo(reader.or(Keys::limit, FIFO, "default")?),
         QueueKind::CoDel => {
-            let limit = reader.or("limit", CODEL, "default")?;
-            QueueSpec::CoDel(limit, codel(reader, CoDelConfig::default())?)
+            let limit = reader.or(Keys::limit, CODEL, "default")?;
+            QueueSpec::CoDel(limit, codel(reader, CoDelConfig::default().ecn)?)
         }
         QueueKind::AckAware => QueueSpec::AckAware(AckAwareConfig {
-            limit: reader.or("limit", FIFO, "default")?,
-            filter: reader.or("filter", Switch::On, "default")?,
-            first: reader.or("first", Switch::Off, "default")?,
+            limit: reader.or(Keys::limit, FIFO, "default")?,
+            filter: reader.value(Keys::filter)?,
+            first: reader.value(Keys::first)?,
         }),
         QueueKind::FqCoDel => {
-            let FqCoDelConfig { codel: base, flows, quantum, limit, memory_limit, drop_batch } =
-                FqCoDelConfig::default();
-            let limit = match reader.or("limit", QueueLimit::Packets(limit), "default")? {
+            let FqCoDelConfig { codel: base, limit, .. } = FqCoDelConfig::default();
+            let limit = match reader.or(Keys::limit, QueueLimit::Packets(limit), "default")? {
                 QueueLimit::Packets(packets) => packets,
                 QueueLimit::Bytes(_) => {
                     let message =
                         "this kind's limit is in packets, e.g. \"1000 packets\"; memory_limit bounds the bytes";
-                    return Err(reader.fail("limit", Problem::Conflict(message.to_owned())));
+                    return Err(reader.fail(Keys::limit, Problem::Conflict(message.to_owned())));
                 }
             };
-            let codel = codel(reader, base)?;
-            let Whole(flows) = reader.or::<Whole<1, 65_536>>("flows", Whole(flows), "default")?;
-            let Window(quantum) = reader.or("quantum", Window(quantum), "default")?;
-            let Window(memory) = reader.or("memory_limit", Window(memory_limit as u32), "default")?;
-            let Whole(drop_batch) = reader.or::<Count>("drop_batch", Whole(drop_batch), "default")?;
+            let codel = codel(reader, base.ecn)?;
+            let Whole(flows) = reader.value(Keys::flows)?;
+            let Window(quantum) = reader.value(Keys::quantum)?;
+            let Window(memory) = reader.value(Keys::memory_limit)?;
+            let Whole(drop_batch) = reader.value(Keys::drop_batch)?;
             QueueSpec::FqCoDel(FqCoDelConfig { codel, flows, quantum, limit, memory_limit: memory.into(), drop_batch })
         }
     })
@@ -135,15 +161,15 @@ fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
 /// Maximum time. Linux's 32-bit clock could mistake a longer one for a time in the past.
 const LONGEST: Duration = Duration::from_secs(60);
 
-fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {
-    let span = |key, base| -> Result<Duration, Error> {
-        let Positive(span) = reader.or(key, Positive(base), "default")?;
+fn codel(reader: &Reader<'_>, ecn: Switch) -> Result<CoDelConfig, Error> {
+    let span = |key: Key<Positive<Duration>>| -> Result<Duration, Error> {
+        let Positive(span) = reader.value(key)?;
         if span > LONGEST { Err(reader.refuse(key, "a time of at most 60 s", "")) } else { Ok(span) }
     };
     let config = CoDelConfig {
-        target: span("target", base.target)?,
-        interval: span("interval", base.interval)?,
-        ecn: reader.or("ecn", base.ecn, "default")?,
+        target: span(Keys::target)?,
+        interval: span(Keys::interval)?,
+        ecn: reader.or(Keys::ecn, ecn, "default")?,
     };
     if config.target > config.interval {
         let message = format!(
@@ -151,7 +177,7 @@ fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {
             config.target.show(),
             config.interval.show()
         );
-        let key = if reader.has("target") { "target" } else { "interval" };
+        let key = if reader.has(Keys::target) { Keys::target } else { Keys::interval };
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     Ok(config)
@@ -189,11 +215,13 @@ fn show(queue: &QueueSpec) -> String {
 }
 
 /// Rejects a queue that cannot hold a packet of `largest` bytes: it would drop all of them.
-pub(crate) fn check(reader: &Reader<'_>, key: &'static str, queue: &QueueSpec, largest: u64) -> Result<(), Error> {
+pub(crate) fn check(reader: &Reader<'_>, key: Key, queue: &QueueSpec, largest: u64) -> Result<(), Error> {
     let (inner, bytes) = match queue {
-        QueueSpec::Fifo(QueueLimit::Bytes(bytes)) | QueueSpec::CoDel(QueueLimit::Bytes(bytes), _) => ("limit", *bytes),
-        QueueSpec::AckAware(AckAwareConfig { limit: QueueLimit::Bytes(bytes), .. }) => ("limit", *bytes),
-        QueueSpec::FqCoDel(config) => ("memory_limit", config.memory_limit),
+        QueueSpec::Fifo(QueueLimit::Bytes(bytes)) | QueueSpec::CoDel(QueueLimit::Bytes(bytes), _) => {
+            (Keys::limit.name(), *bytes)
+        }
+        QueueSpec::AckAware(AckAwareConfig { limit: QueueLimit::Bytes(bytes), .. }) => (Keys::limit.name(), *bytes),
+        QueueSpec::FqCoDel(config) => (Keys::memory_limit.name(), config.memory_limit),
         QueueSpec::Fifo(_) | QueueSpec::CoDel(..) | QueueSpec::AckAware(_) => return Ok(()),
     };
     if bytes >= largest {

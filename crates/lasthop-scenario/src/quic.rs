@@ -9,16 +9,30 @@ use lasthop_sim::network::{
 use crate::document::{Data, quote};
 use crate::nodes::Host;
 use crate::reader::{Reader, Value};
+use crate::shared_keys::FlowKeys;
 use crate::units::ByteSize;
 use crate::values::{Positive, Transferred, Whole};
 use crate::{Error, Problem, did_you_mean};
 
-/// Keys that only such a flow has.
-pub(crate) const KEYS: [&str; 8] =
-    ["request", "response", "requests", "parallel", "congestion", "udp_payload", "stream_window", "idle_timeout"];
+keys! {
+    /// Keys that only such a flow has.
+    pub(crate) Keys {
+        /// required without `size` | bytes of each
+        request, response;
+        /// {} | requests; of these concurrent, 1 to 100
+        requests: Whole<1, MOST_REQUESTS> = Whole(1), parallel: Whole<1, MOST_PARALLEL> = Whole(1);
+        /// {} | or `"new-reno"` (quinn's)
+        congestion: Congestion = Congestion(CongestionControl::Cubic);
+        /// as large as TCP's packets | bytes of a full datagram without headers, 1200 to 65507
+        udp_payload;
+        /// {} | receive window per stream; quinn's defaults
+        stream_window: ByteSize = ByteSize(1_250_000),
+        idle_timeout: Positive<Duration> = Positive(Duration::from_secs(30));
+    }
+}
 
 /// Keys that select requests and responses.
-const EXCHANGE_KEYS: [&str; 4] = ["request", "response", "requests", "parallel"];
+const EXCHANGE_KEYS: &[&str] = key_names!(Keys: request, response, requests, parallel);
 
 /// Maximum number of concurrent streams: quinn's default limit for a peer.
 const MOST_PARALLEL: u32 = 100;
@@ -37,15 +51,15 @@ const QUINN: &str = "default: quinn's";
 /// Reads the keys of a flow between those hosts.
 pub(crate) fn read(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<QuicConfig, Error> {
     let task = task(reader)?;
-    let Congestion(congestion) = reader.or("congestion", Congestion(CongestionControl::Cubic), QUINN)?;
+    let Congestion(congestion) = reader.value_from(Keys::congestion, QUINN)?;
     let udp_payload = udp_payload(reader, hosts)?;
-    let window = reader.or("stream_window", ByteSize(1_250_000), "default: quinn's, 100 Mbps over 100 ms")?;
+    let window = reader.value_from(Keys::stream_window, "default: quinn's, 100 Mbps over 100 ms")?;
     let ByteSize(stream_window @ 1..=0x4000_0000) = window else {
-        return Err(reader.refuse("stream_window", ByteSize::expected(), "it is not between 1 B and 1 GiB"));
+        return Err(reader.refuse(Keys::stream_window, ByteSize::expected(), "it is not between 1 B and 1 GiB"));
     };
-    let Positive(idle_timeout) = reader.or("idle_timeout", Positive(Duration::from_secs(30)), QUINN)?;
+    let Positive(idle_timeout) = reader.value_from(Keys::idle_timeout, QUINN)?;
     if idle_timeout < Duration::from_millis(1) {
-        return Err(reader.refuse("idle_timeout", "a time from 1 ms on", "QUIC counts milliseconds"));
+        return Err(reader.refuse(Keys::idle_timeout, "a time from 1 ms on", "QUIC counts milliseconds"));
     }
     let stream_window = stream_window as u32;
     Ok(QuicConfig { task, congestion, udp_payload, stream_window, idle_timeout })
@@ -53,21 +67,22 @@ pub(crate) fn read(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<QuicConfig,
 
 fn task(reader: &Reader<'_>) -> Result<Task, Error> {
     let Some(key) = EXCHANGE_KEYS.iter().find(|key| reader.has(key)) else {
-        if !reader.has("size") {
+        if !reader.has(FlowKeys::size) {
             let expected = "a number of bytes to send, e.g. \"10 MiB\"; or request and response".to_owned();
-            return Err(reader.fail("size", Problem::Missing { expected }));
+            return Err(reader.fail(FlowKeys::size, Problem::Missing { expected }));
         }
-        let Transferred(bytes) = reader.required("size")?;
+        let Transferred(bytes) = reader.required(FlowKeys::size)?;
         return Ok(Task::Bulk { bytes });
     };
-    if reader.has("size") {
+    if reader.has(FlowKeys::size) {
         let message =
             format!("{key} makes requests and responses, which have their own sizes; remove this key, or {key}");
-        return Err(reader.fail("size", Problem::Conflict(message)));
+        return Err(reader.fail(FlowKeys::size, Problem::Conflict(message)));
     }
-    let (Transferred(request), Transferred(response)) = (reader.required("request")?, reader.required("response")?);
-    let Whole(requests) = reader.or::<Whole<1, MOST_REQUESTS>>("requests", Whole(1), "default")?;
-    let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(1), "default")?;
+    let (Transferred(request), Transferred(response)) =
+        (reader.required(Keys::request)?, reader.required(Keys::response)?);
+    let Whole(requests) = reader.value(Keys::requests)?;
+    let Whole(parallel) = reader.value(Keys::parallel)?;
     Ok(Task::Exchange(Exchange { request, response, requests, parallel }))
 }
 
@@ -77,19 +92,21 @@ fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
     let largest = hosts.iter().map(|host| packet(&host.tcp.common)).min().unwrap_or_default();
     let derived = largest.saturating_sub(u32::from(UDP_HEADERS));
     let source = format!("the hosts' TCP packets, {largest} B, without IP and UDP headers");
-    let ByteSize(bytes) = reader.or_derived("udp_payload", ByteSize(derived.into()), &source)?;
+    let ByteSize(bytes) = reader.or_derived(Keys::udp_payload, ByteSize(derived.into()), &source)?;
     let range = SMALLEST_UDP_PAYLOAD.into()..=LARGEST_UDP_PAYLOAD.into();
     match u16::try_from(bytes) {
         Ok(payload) if range.contains(&bytes) => Ok(payload),
-        _ if reader.has("udp_payload") => {
-            Err(reader.refuse("udp_payload", "1200 to 65507 bytes", "QUIC needs paths that carry 1200 (RFC 9000 §14)"))
-        }
+        _ if reader.has(Keys::udp_payload) => Err(reader.refuse(
+            Keys::udp_payload,
+            "1200 to 65507 bytes",
+            "QUIC needs paths that carry 1200 (RFC 9000 §14)",
+        )),
         _ => {
             let message = format!(
                 "QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets of TCP's size ({largest} B) hold {bytes}; \
                  set udp_payload, or an mss of at least 1188"
             );
-            Err(reader.fail("udp_payload", Problem::Conflict(message)))
+            Err(reader.fail(Keys::udp_payload, Problem::Conflict(message)))
         }
     }
 }

@@ -11,6 +11,7 @@ use lasthop_sim::network::Rate;
 
 use crate::document::{Data, quote};
 use crate::files::{BadTrace, Files};
+use crate::key::Key;
 use crate::reader::{Reader, Standing, Value};
 use crate::units::{BitRate, Fraction};
 use crate::values::{Drawn, List, Number, Or, Positive, Text, Whole, choices, named_models};
@@ -32,17 +33,75 @@ pub(crate) struct Around<'a> {
     pub rate: Rate,
 }
 
+keys! {
+    /// Keys of a varying rate.
+    pub(crate) Keys {
+        model;
+        /// list | required | increasing times with rates; the first step at `"0 s"`; at most 10,000
+        steps, points;
+        /// time | of `"ramp"` the last point's | end of the series; required for `"steps"` unless `wrap` is `"hold"`
+        length;
+        /// time | {} | step that approximates a ramp, at least 100 us
+        grid: Duration = Duration::from_millis(10);
+        /// path | required | `"csv"`: lines of seconds, from 0, and Mbps (`12.5 30` or `12.5,30`); the last one ends the
+        /// series; header `t_s`, `rate_mbps` optional. `"mahimahi"`: lines of whole milliseconds
+        file;
+        /// | {} | of the file
+        format: Format = Format::Csv;
+        /// | `"hold"`, of `"replay"` `"repeat"` | at the end of steps, ramp or file: `"hold"` the last rate, `"repeat"`,
+        /// or `"stop"` sending
+        wrap;
+        /// time | {} | start within steps, ramp or file; `"random"` (with `wrap = "repeat"`): drawn per run, equal for
+        /// both directions and all schemes
+        offset: Or<Drawn, Duration> = Some(Duration::ZERO).into();
+        /// list | required | 2 to 64; `mean` is the mean holding time, `next` the probabilities of the next state: in all
+        /// states or in none (neighbours with equal probability)
+        states;
+        /// | {} | distribution of holding times; also `"fixed"`, `"lognormal"` with the standard deviation `sigma` of the
+        /// logarithm
+        hold: HoldName = HoldName::Exponential, sigma;
+        /// time | {}, as `period` | interval between boundaries, time of the first
+        period: Positive<Duration> = Positive(Duration::from_secs(15)), first;
+        /// number | {} | standard deviation of the logarithm of the slots' rates, and of the rate within a slot
+        spread: Number = Number(0.19), inner: Number = Number(0.12);
+        /// list | {} | minimum and maximum time without transmission after a boundary
+        outage: List<Duration> = List([60, 135].map(Duration::from_millis).to_vec());
+        /// time | {} | linear growth to the slot's rate after it
+        recovery: Duration = Duration::from_millis(350);
+        /// symbols/s | required |
+        symbol_rate;
+        /// dB | required | Es/N0 without rain
+        clear_sky;
+        /// list | clear sky | attenuation in dB, linear between points: `[{ at = "30 s", depth = 0 }, { at = "80 s",
+        /// depth = 10 }]`
+        fades;
+        /// dB | {} | above the threshold of a coding, and for a higher one
+        margin: Number = Number(1.0), hysteresis: Number = Number(0.5);
+        /// time | {} | from a measurement of Es/N0 to the coding
+        latency: Duration = Duration::from_millis(500);
+    }
+
+    /// Keys of a step or a point.
+    StepKeys { at, rate; }
+
+    /// Keys of a state.
+    StateKeys { rate, mean, next; }
+
+    /// Keys of a point of a fade.
+    FadeKeys { at, depth; }
+}
+
 /// All models.
 static MODELS: [Model; 7] = [
     Model { name: "none", keys: &[], read: |_, _| Ok(RateSpec::Constant) },
-    Model { name: "steps", keys: &["steps", "length", "wrap", "offset"], read: steps },
-    Model { name: "ramp", keys: &["points", "grid", "length", "wrap", "offset"], read: ramp },
-    Model { name: "replay", keys: &["file", "format", "wrap", "offset"], read: replay },
-    Model { name: "markov", keys: &["states", "hold", "sigma"], read: markov },
-    Model { name: "slots", keys: &["period", "first", "spread", "inner", "outage", "recovery"], read: slots },
+    Model { name: "steps", keys: key_names!(Keys: steps, length, wrap, offset), read: steps },
+    Model { name: "ramp", keys: key_names!(Keys: points, grid, length, wrap, offset), read: ramp },
+    Model { name: "replay", keys: key_names!(Keys: file, format, wrap, offset), read: replay },
+    Model { name: "markov", keys: key_names!(Keys: states, hold, sigma), read: markov },
+    Model { name: "slots", keys: key_names!(Keys: period, first, spread, inner, outage, recovery), read: slots },
     Model {
         name: "acm",
-        keys: &["symbol_rate", "clear_sky", "margin", "hysteresis", "latency", "fades"],
+        keys: key_names!(Keys: symbol_rate, clear_sky, margin, hysteresis, latency, fades),
         read: adaptive_coding,
     },
 ];
@@ -96,10 +155,12 @@ impl Value for StepRate {
 pub(crate) fn read(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
     // Checked before a missing model is reported: the key may be misspelt.
     let keys: std::collections::BTreeSet<_> = MODELS.iter().flat_map(|model| model.keys).copied().collect();
-    let all: Vec<_> = std::iter::once("model").chain(keys).collect();
+    let all: Vec<_> = std::iter::once(Keys::model.name()).chain(keys).collect();
     reader.allow(&all)?;
-    let model: &Model = reader.required("model")?;
-    if let Some(key) = all.iter().find(|key| reader.has(key) && **key != "model" && !model.keys.contains(key)) {
+    let model: &Model = reader.required(Keys::model)?;
+    if let Some(key) =
+        all.iter().find(|key| reader.has(key) && **key != Keys::model.name() && !model.keys.contains(key))
+    {
         let known = if model.keys.is_empty() { "nothing".to_owned() } else { model.keys.join(", ") };
         let message = format!("model = {} does not take this key; it takes {known}", quote(model.name));
         return Err(reader.fail(key, Problem::Conflict(message)));
@@ -111,20 +172,21 @@ pub(crate) fn read(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec,
             RateSpec::Opportunities(trace) => format!("over {}", trace.length().show()),
             _ => "expected".to_owned(),
         };
-        reader.note("mean", quote(&format!("{:.3} Mbps", mean / 1e6)), over, Standing::Remark);
+        // A remark of `explain`, not a key.
+        reader.note(Key::new("mean", || ()), quote(&format!("{:.3} Mbps", mean / 1e6)), over, Standing::Remark);
     }
     Ok(spec)
 }
 
 /// Reads where a run begins in a series.
 fn offset(reader: &Reader<'_>, wrap: Wrap) -> Result<Offset, Error> {
-    let Or(offset, _) = reader.or::<Or<Drawn, Duration>>("offset", Some(Duration::ZERO).into(), "default")?;
+    let Or(offset, _) = reader.value(Keys::offset)?;
     match offset {
         Some(offset) => Ok(Offset::At(offset)),
         None if wrap == Wrap::Repeat => Ok(Offset::Random),
         None => {
             let message = "\"random\" needs wrap = \"repeat\": runs that begin elsewhere would differ in length";
-            Err(reader.fail("offset", Problem::Conflict(message.to_owned())))
+            Err(reader.fail(Keys::offset, Problem::Conflict(message.to_owned())))
         }
     }
 }
@@ -136,20 +198,20 @@ fn series(
     steps: Vec<RateStep>,
     length: Option<Duration>,
     wrap: Wrap,
-    key: &'static str,
+    key: Key,
 ) -> Result<RateSpec, Error> {
-    let wrap = reader.or("wrap", wrap, "default")?;
+    let wrap = reader.or(Keys::wrap, wrap, "default")?;
     let last = steps.last().map_or(Duration::ZERO, |step| step.from);
     let length = match (length, wrap) {
         (Some(length), _) => length,
         (None, Wrap::Hold) => last,
         (None, Wrap::Repeat | Wrap::Stop) => {
             let expected = "the end of the series, e.g. \"20 s\", since the last step has none".to_owned();
-            return Err(reader.fail("length", Problem::Missing { expected }));
+            return Err(reader.fail(Keys::length, Problem::Missing { expected }));
         }
     };
     if length < last || (length == Duration::ZERO && wrap != Wrap::Hold) {
-        return Err(reader.refuse("length", format!("a time after the last step ({})", last.show()), ""));
+        return Err(reader.refuse(Keys::length, format!("a time after the last step ({})", last.show()), ""));
     }
     let series = RateSeries::new(steps, length, wrap, offset(reader, wrap)?);
     series.map(RateSpec::Series).ok_or_else(|| {
@@ -158,38 +220,38 @@ fn series(
 }
 
 fn steps(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
-    let steps = points(reader, "steps")?;
+    let steps = points(reader, Keys::steps)?;
     if steps.first().is_some_and(|step| step.from > Duration::ZERO) {
         let message = "the first step is not at \"0 s\"; give the rate at which the run begins".to_owned();
-        return Err(reader.fail("steps", Problem::Conflict(message)));
+        return Err(reader.fail(Keys::steps, Problem::Conflict(message)));
     }
-    let length = reader.get::<Positive<Duration>>("length")?.map(|Positive(length)| length);
-    series(reader, steps, length, Wrap::Hold, "steps")
+    let length = reader.get::<Positive<Duration>>(Keys::length)?.map(|Positive(length)| length);
+    series(reader, steps, length, Wrap::Hold, Keys::steps)
 }
 
 /// Minimum step of a ramp.
 const LEAST_GRID: Duration = Duration::from_micros(100);
 
 fn ramp(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
-    let given = points(reader, "points")?;
-    let grid = reader.or("grid", Duration::from_millis(10), "default")?;
+    let given = points(reader, Keys::points)?;
+    let grid = reader.value(Keys::grid)?;
     if grid < LEAST_GRID {
-        return Err(reader.refuse("grid", "a time of at least 100 us", ""));
+        return Err(reader.refuse(Keys::grid, "a time of at least 100 us", ""));
     }
     let last = given.last().map_or(Duration::ZERO, |point| point.from);
-    let length = reader.or_derived("length", Positive(last), "that of the last point")?.0;
+    let length = reader.or_derived(Keys::length, Positive(last), "that of the last point")?.0;
     let steps = ramps(&given, grid).ok_or_else(|| {
         let most = lasthop_proto::rate::MOST_STEPS;
-        reader.fail("grid", Problem::Conflict(format!("makes more than {most} steps; give a longer one")))
+        reader.fail(Keys::grid, Problem::Conflict(format!("makes more than {most} steps; give a longer one")))
     })?;
-    series(reader, steps, Some(length), Wrap::Hold, "points")
+    series(reader, steps, Some(length), Wrap::Hold, Keys::points)
 }
 
 /// Maximum number of entries of a list in a scenario; longer ones need a file.
 const LONGEST_LIST: usize = 10_000;
 
 /// Reads the array at `key`: increasing times, each with a rate.
-fn points(reader: &Reader<'_>, key: &'static str) -> Result<Vec<RateStep>, Error> {
+fn points(reader: &Reader<'_>, key: Key) -> Result<Vec<RateStep>, Error> {
     let example = "[{ at = \"0 s\", rate = \"20 Mbps\" }, { at = \"5 s\", rate = \"2 Mbps\" }]";
     let entries = reader.array(key, &format!("an array of tables, e.g. {example}"))?;
     if entries.is_empty() {
@@ -201,10 +263,10 @@ fn points(reader: &Reader<'_>, key: &'static str) -> Result<Vec<RateStep>, Error
     }
     let mut steps: Vec<RateStep> = Vec::new();
     for entry in &entries {
-        entry.allow(&["at", "rate"])?;
-        let (from, StepRate(rate)) = (entry.demand("at")?, entry.demand("rate")?);
+        entry.allow(StepKeys::NAMES)?;
+        let (from, StepRate(rate)) = (entry.demand(StepKeys::at)?, entry.demand(StepKeys::rate)?);
         if steps.last().is_some_and(|last| last.from >= from) {
-            return Err(entry.refuse("at", "a time after that of the entry before", ""));
+            return Err(entry.refuse(StepKeys::at, "a time after that of the entry before", ""));
         }
         steps.push(RateStep { from, rate });
     }
@@ -215,20 +277,20 @@ fn points(reader: &Reader<'_>, key: &'static str) -> Result<Vec<RateStep>, Error
 }
 
 fn replay(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
-    let Text(name) = reader.required("file")?;
-    let bad = |BadTrace { expected, reason }| reader.refuse("file", expected, reason);
-    match reader.or("format", Format::Csv, "default")? {
+    let Text(name) = reader.required(Keys::file)?;
+    let bad = |BadTrace { expected, reason }| reader.refuse(Keys::file, expected, reason);
+    match reader.value(Keys::format)? {
         Format::Csv => {
             let trace = Arc::unwrap_or_clone(around.files.rates(&name).map_err(bad)?);
-            series(reader, trace.steps, Some(trace.length), Wrap::Repeat, "file")
+            series(reader, trace.steps, Some(trace.length), Wrap::Repeat, Keys::file)
         }
         Format::Mahimahi => {
             let times = around.files.opportunities(&name).map_err(bad)?;
-            let wrap = reader.or("wrap", Wrap::Repeat, "default")?;
+            let wrap = reader.or(Keys::wrap, Wrap::Repeat, "default")?;
             let trace = Opportunities::new(times, wrap, offset(reader, wrap)?);
             trace.map(RateSpec::Opportunities).ok_or_else(|| {
                 reader.refuse(
-                    "wrap",
+                    Keys::wrap,
                     "\"repeat\" or \"stop\" with format = \"mahimahi\"",
                     "the last opportunity is an instant",
                 )
@@ -239,26 +301,31 @@ fn replay(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
 
 fn markov(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
     let example = "[{ rate = \"20 Mbps\", mean = \"2 s\" }, { rate = \"2 Mbps\", mean = \"0.5 s\" }]";
-    let entries = reader.array("states", &format!("an array of tables, e.g. {example}"))?;
+    let entries = reader.array(Keys::states, &format!("an array of tables, e.g. {example}"))?;
     if !(2..=MOST_STATES).contains(&entries.len()) {
-        return Err(reader.refuse("states", format!("2 to {MOST_STATES} states, e.g. {example}"), ""));
+        return Err(reader.refuse(Keys::states, format!("2 to {MOST_STATES} states, e.g. {example}"), ""));
     }
     let mut states = Vec::new();
     let mut rows = Vec::new();
     for entry in &entries {
-        entry.allow(&["rate", "mean", "next"])?;
-        let (StepRate(rate), Positive(mean)) = (entry.demand("rate")?, entry.demand::<Positive<Duration>>("mean")?);
+        entry.allow(StateKeys::NAMES)?;
+        let (StepRate(rate), Positive(mean)) =
+            (entry.demand(StateKeys::rate)?, entry.demand::<Positive<Duration>>(StateKeys::mean)?);
         if mean < LEAST_GRID {
-            return Err(entry.refuse("mean", "a time of at least 100 us", ""));
+            return Err(entry.refuse(StateKeys::mean, "a time of at least 100 us", ""));
         }
         states.push(RateState { rate, mean });
-        if let Some(List(row)) = entry.peek::<List<Fraction>>("next")? {
+        if let Some(List(row)) = entry.peek::<List<Fraction>>(StateKeys::next)? {
             rows.push(row.iter().map(|p: &Fraction| p.get()).collect::<Vec<f64>>());
         }
-        if let Some(row) = rows.last().filter(|_| entry.has("next"))
+        if let Some(row) = rows.last().filter(|_| entry.has(StateKeys::next))
             && row.len() != entries.len()
         {
-            return Err(entry.refuse("next", format!("{} probabilities, one for each state", entries.len()), ""));
+            return Err(entry.refuse(
+                StateKeys::next,
+                format!("{} probabilities, one for each state", entries.len()),
+                "",
+            ));
         }
     }
     let next = match rows.len() {
@@ -267,17 +334,17 @@ fn markov(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
         _ => {
             let message =
                 "next is given for some states only; give it for all, or for none: neighbours with equal probability";
-            return Err(reader.fail("states", Problem::Conflict(message.to_owned())));
+            return Err(reader.fail(Keys::states, Problem::Conflict(message.to_owned())));
         }
     };
-    let hold = match reader.or("hold", HoldName::Exponential, "default")? {
+    let hold = match reader.value(Keys::hold)? {
         HoldName::Exponential => Hold::Exponential,
         HoldName::Fixed => Hold::Fixed,
-        HoldName::Lognormal => Hold::Lognormal(deviation(reader, "sigma", None)?),
+        HoldName::Lognormal => Hold::Lognormal(deviation(reader, Keys::sigma, reader.required(Keys::sigma)?)?),
     };
-    if reader.has("sigma") && !matches!(hold, Hold::Lognormal(_)) {
+    if reader.has(Keys::sigma) && !matches!(hold, Hold::Lognormal(_)) {
         let message = "needs hold = \"lognormal\"".to_owned();
-        return Err(reader.fail("sigma", Problem::Conflict(message)));
+        return Err(reader.fail(Keys::sigma, Problem::Conflict(message)));
     }
     let show = |(state, row): (&RateState, &Vec<f64>)| {
         let row: Vec<_> = row.iter().map(ToString::to_string).collect();
@@ -289,80 +356,77 @@ fn markov(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
         )
     };
     let shown: Vec<_> = states.iter().zip(&next).map(show).collect();
-    reader.note("states", format!("[{}]", shown.join(", ")), reader.source("states", ""), Standing::Value);
+    reader.note(Keys::states, format!("[{}]", shown.join(", ")), reader.source(Keys::states, ""), Standing::Value);
     MarkovSpec::new(states, &next, hold).map(RateSpec::Markov).ok_or_else(|| {
         let message = "every next must add up to 1 with 0 for its own state, every state must be reachable from every other, and \
             a rate must be above zero";
-        reader.fail("states", Problem::Conflict(message.to_owned()))
+        reader.fail(Keys::states, Problem::Conflict(message.to_owned()))
     })
 }
 
-/// Reads a standard deviation of a logarithm.
-fn deviation(reader: &Reader<'_>, key: &'static str, default: Option<f64>) -> Result<f64, Error> {
-    let Number(value) = match default {
-        Some(default) => reader.or(key, Number(default), "default")?,
-        None => reader.required(key)?,
-    };
+/// Checks a standard deviation of a logarithm.
+fn deviation(reader: &Reader<'_>, key: impl AsRef<str>, Number(value): Number) -> Result<f64, Error> {
     if (0.0..=3.0).contains(&value) { Ok(value) } else { Err(reader.refuse(key, "a number from 0 to 3", "")) }
 }
 
 fn slots(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
-    let Positive(period) = reader.or("period", Positive(Duration::from_secs(15)), "default")?;
+    let Positive(period) = reader.value(Keys::period)?;
     if period < Duration::from_millis(100) {
-        return Err(reader.refuse("period", "a time of at least 100 ms", ""));
+        return Err(reader.refuse(Keys::period, "a time of at least 100 ms", ""));
     }
-    let first = reader.or_derived("first", period, "as period")?;
-    let spread = deviation(reader, "spread", Some(0.19))?;
-    let inner = deviation(reader, "inner", Some(0.12))?;
-    let default = List([60, 135].map(Duration::from_millis).to_vec());
-    let List(outage) = reader.or("outage", default, "default")?;
+    let first = reader.or_derived(Keys::first, period, "as period")?;
+    let spread = deviation(reader, Keys::spread, reader.value(Keys::spread)?)?;
+    let inner = deviation(reader, Keys::inner, reader.value(Keys::inner)?)?;
+    let List(outage) = reader.value(Keys::outage)?;
     let outage = match outage[..] {
         [least, most] if least <= most => [least, most],
-        _ => return Err(reader.refuse("outage", "the minimum and the maximum time, e.g. [\"60 ms\", \"135 ms\"]", "")),
+        _ => {
+            return Err(reader.refuse(
+                Keys::outage,
+                "the minimum and the maximum time, e.g. [\"60 ms\", \"135 ms\"]",
+                "",
+            ));
+        }
     };
-    let recovery = reader.or("recovery", Duration::from_millis(350), "default")?;
+    let recovery = reader.value(Keys::recovery)?;
     if outage[1] + recovery >= period {
         let message = "outage and recovery take the whole period; make them shorter".to_owned();
-        return Err(reader.fail("outage", Problem::Conflict(message)));
+        return Err(reader.fail(Keys::outage, Problem::Conflict(message)));
     }
     Ok(RateSpec::Slots(RateSlotsSpec { mean: around.rate.0, period, first, spread, inner, outage, recovery }))
 }
 
 fn adaptive_coding(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
-    let decibels = |key: &'static str, default: Option<f64>| {
-        let Number(value) = match default {
-            Some(default) => reader.or(key, Number(default), "default")?,
-            None => reader.required(key)?,
-        };
+    let decibels = |key: &str, Number(value): Number| {
         if value.abs() <= 100.0 { Ok(value) } else { Err(reader.refuse(key, "decibels from -100 to 100", "")) }
     };
-    let Whole(symbol_rate) = reader.required::<Whole<1_000, 1_000_000_000>>("symbol_rate")?;
-    let latency = reader.or("latency", Duration::from_millis(500), "default")?;
+    let Whole(symbol_rate) = reader.required::<Whole<1_000, 1_000_000_000>>(Keys::symbol_rate)?;
+    let latency = reader.value(Keys::latency)?;
     if latency > Duration::from_secs(60) {
-        return Err(reader.refuse("latency", "a time of at most 60 s", ""));
+        return Err(reader.refuse(Keys::latency, "a time of at most 60 s", ""));
     }
     let spec = AcmSpec {
         symbol_rate: symbol_rate.into(),
-        clear_sky: decibels("clear_sky", None)?,
-        margin: decibels("margin", Some(1.0))?,
-        hysteresis: decibels("hysteresis", Some(0.5))?,
+        clear_sky: decibels(Keys::clear_sky.name(), reader.required(Keys::clear_sky)?)?,
+        margin: decibels(Keys::margin.name(), reader.value(Keys::margin)?)?,
+        hysteresis: decibels(Keys::hysteresis.name(), reader.value(Keys::hysteresis)?)?,
         latency,
     };
     let steps = acm(&spec, &fades(reader)?).map_err(|error| match error {
-        AcmError::Long => reader.refuse("fades", "fades of at most a day", ""),
+        AcmError::Long => reader.refuse(Keys::fades, "fades of at most a day", ""),
         AcmError::TooFast(at) => {
             let message = format!(
                 "at {} the coding in force is above what the carrier supports: the fade is faster than margin and latency allow, \
                  and the frames lost then are not modelled; give a larger margin, or a slower fade",
                 at.show()
             );
-            reader.fail("fades", Problem::Conflict(message))
+            reader.fail(Keys::fades, Problem::Conflict(message))
         }
     })?;
     let length = steps.last().map_or(Duration::ZERO, |step| step.from);
     RateSeries::new(steps, length, Wrap::Hold, Offset::At(Duration::ZERO)).map(RateSpec::Series).ok_or_else(|| {
         reader.fail(
-            "clear_sky",
+            Keys::clear_sky,
             Problem::Conflict("the carrier supports no coding at any time; nothing would ever arrive".to_owned()),
         )
     })
@@ -371,24 +435,29 @@ fn adaptive_coding(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Erro
 /// Reads the attenuation by rain: increasing times, each with decibels. None is clear sky.
 fn fades(reader: &Reader<'_>) -> Result<Vec<Fade>, Error> {
     let entries = reader
-        .array("fades", "an array of tables, e.g. [{ at = \"30 s\", depth = 0 }, { at = \"80 s\", depth = 10 }]")?;
+        .array(Keys::fades, "an array of tables, e.g. [{ at = \"30 s\", depth = 0 }, { at = \"80 s\", depth = 10 }]")?;
     if entries.len() > LONGEST_LIST {
-        return Err(reader.refuse("fades", format!("at most {LONGEST_LIST} entries"), ""));
+        return Err(reader.refuse(Keys::fades, format!("at most {LONGEST_LIST} entries"), ""));
     }
     let mut fades: Vec<Fade> = Vec::new();
     for entry in &entries {
-        entry.allow(&["at", "depth"])?;
-        let (at, Number(depth)) = (entry.demand("at")?, entry.demand("depth")?);
+        entry.allow(FadeKeys::NAMES)?;
+        let (at, Number(depth)) = (entry.demand(FadeKeys::at)?, entry.demand(FadeKeys::depth)?);
         if fades.last().is_some_and(|last| last.at >= at) {
-            return Err(entry.refuse("at", "a time after that of the entry before", ""));
+            return Err(entry.refuse(FadeKeys::at, "a time after that of the entry before", ""));
         }
         if !(0.0..=100.0).contains(&depth) {
-            return Err(entry.refuse("depth", "decibels from 0 to 100", ""));
+            return Err(entry.refuse(FadeKeys::depth, "decibels from 0 to 100", ""));
         }
         fades.push(Fade { at, depth });
     }
     let show = |fade: &Fade| format!("{{ at = {}, depth = {} }}", fade.at.show(), fade.depth);
     let shown: Vec<_> = fades.iter().map(show).collect();
-    reader.note("fades", format!("[{}]", shown.join(", ")), reader.source("fades", "clear sky"), Standing::Value);
+    reader.note(
+        Keys::fades,
+        format!("[{}]", shown.join(", ")),
+        reader.source(Keys::fades, "clear sky"),
+        Standing::Value,
+    );
     Ok(fades)
 }

@@ -2,7 +2,7 @@
 
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::tcp::config::Preset;
-use lasthop_proto::time::{Duration, Instant};
+use lasthop_proto::time::Instant;
 
 use crate::Error;
 use crate::files::Files;
@@ -12,11 +12,13 @@ use crate::lab::{self, LabSpec};
 use crate::measurement::{self, Measurement};
 use crate::mobility::{self, Mobility};
 use crate::modern;
-use crate::nodes::{self, Link, Nodes};
+use crate::nodes::{self, HostKeys, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
+use crate::shared_keys::RootKeys;
 use crate::stations::{self, Element, Station};
 use crate::tcp::Base;
+use crate::tcp_keys::Keys as TcpKeys;
 use crate::values::{ElnSource, Line, Positive, Text, Whole};
 
 /// All settings of a scenario.
@@ -40,36 +42,12 @@ pub(crate) struct Spec {
     pub measurement: Option<Measurement>,
 }
 
-const KEYS: [&str; 18] = [
-    "title",
-    "description",
-    "scheme",
-    "runs",
-    "seed",
-    "limit",
-    "eln_source",
-    "tcp",
-    "hosts",
-    "routers",
-    "links",
-    "flows",
-    "sessions",
-    "mobility",
-    "base_station",
-    "elements",
-    "lab",
-    "measurement",
-];
-
-/// Maximum number of runs of a scenario in one call.
-const MOST_RUNS: u32 = 1_000_000;
-
 /// Returns the default scheme: end to end, named after the congestion control of its preset if that is a modern one and
 /// applies to all hosts.
 fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), Error> {
-    let mut common = root.section("tcp")?.peek("preset")?;
-    for (_, host) in root.named("hosts")? {
-        if host.section("tcp")?.has("preset") {
+    let mut common = root.section(RootKeys::tcp)?.peek(TcpKeys::preset)?;
+    for (_, host) in root.named(RootKeys::hosts)? {
+        if host.section(HostKeys::tcp)?.has(TcpKeys::preset) {
             common = None;
         }
     }
@@ -83,18 +61,19 @@ fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), 
 
 /// Reads a scenario. `name` is the default title; `files` contains loss traces.
 pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec, Error> {
-    root.allow(&KEYS)?;
-    let Line(title) = root.or("title", Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;
-    let description = root.get("description")?.map(|Text(text)| text);
+    root.allow(RootKeys::NAMES)?;
+    let Line(title) =
+        root.or(RootKeys::title, Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;
+    let description = root.get(RootKeys::description)?.map(|Text(text)| text);
     let (scheme, source) = default_scheme(root)?;
-    let scheme = root.or("scheme", scheme, source)?;
-    let Whole(runs) = root.or::<Whole<1, MOST_RUNS>>("runs", Whole(30), "default")?;
-    let seed = root.or("seed", 1, "default")?;
-    let Positive(limit) = root.or("limit", Positive(Duration::from_secs(1000)), "default")?;
+    let scheme = root.or(RootKeys::scheme, scheme, source)?;
+    let Whole(runs) = root.value(RootKeys::runs)?;
+    let seed = root.value(RootKeys::seed)?;
+    let Positive(limit) = root.value(RootKeys::limit)?;
     let limit = Instant::ZERO + limit;
-    let eln_source = root.or("eln_source", ElnSource::Receiver, "default")?;
+    let eln_source = root.value(RootKeys::eln_source)?;
 
-    let tcp = modern::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
+    let tcp = modern::read(&root.section(RootKeys::tcp)?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
     let links = nodes::links(root, &nodes, &names, &mobility::later_links(root, &nodes)?, files)?;

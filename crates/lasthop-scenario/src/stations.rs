@@ -7,14 +7,15 @@ use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::Ends;
 
 use crate::elements::{
-    ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, SRP_KEYS, SrpKeys, TWO_ENDED_KEYS, TwoEndedKeys, cache,
-    read_arq, read_srp, read_two_ended, relay,
+    AnyPart, ArqKeys, CacheKeys, Kind, PortKeys, Relay, RelayKeys, SrpKeys, SrpSettings, TwoEndedKeys,
+    TwoEndedSettings, cache, read_arq, read_srp, read_two_ended, relay,
 };
 use crate::flow_names::FlowNames;
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
+use crate::shared_keys::RootKeys;
 use crate::sides;
-use crate::snoop::{self, REPAIR_KEYS};
+use crate::snoop::{self, RepairKeys};
 use crate::tcp::TcpSpec;
 use crate::values::{List, Text};
 use crate::{Error, Problem};
@@ -40,9 +41,9 @@ pub(crate) struct Station {
     /// Link protocol, for both ends of the link.
     pub arq: ArqConfig,
     /// Selective repeat for both ends of the link, under a split connection.
-    pub srp: SrpKeys,
+    pub srp: SrpSettings,
     /// Two-ended link, for both ends of the link.
-    pub two_ended: TwoEndedKeys,
+    pub two_ended: TwoEndedSettings,
     /// Parameters of the gateway's snoop.
     pub gateway_snoop: SnoopConfig,
     /// Parameters of the gateway's split.
@@ -67,6 +68,35 @@ pub(crate) struct Element {
     pub part: AnyPart,
 }
 
+keys! {
+    /// Tables of the base station.
+    pub(crate) StationKeys {
+        /// | link protocol of `Reno/SR`, `SACK/SR`
+        arq;
+        /// | `window`, `header`, `timer`, `timer_min`, `nack_again` of `SPLIT-SRP` ([srp](models/srp.md))
+        srp;
+        /// | the gateway under `SNOOP`
+        snoop;
+        /// | tables `wired`, `wireless`: its sockets under `SPLIT-BBR`
+        split;
+        /// | two-ended link of `LINK-*`
+        two_ended;
+    }
+
+    /// Key of all elements.
+    pub(crate) ElementKeys {
+        /// required | on one end: `"snoop"`, `"eln-marker"`, `"split"`, `"ack-reconstructor"`
+        /// ([asymmetry](models/asymmetry.md)); on both ends of the link: `"srp"`, `"radio"`, `"arq"`, `"two-ended"`
+        kind;
+    }
+
+    /// Key of the base station's two-ended link.
+    pub(crate) PastKeys {
+        /// none | base station: flows that bypass the repair
+        past: List<Text> = List(Vec::new());
+    }
+}
+
 /// Maximum number of the scenario's own link protocols on one link, nested; the scheme may add another.
 const MOST_PROTOCOLS: usize = 2;
 
@@ -78,18 +108,12 @@ pub(crate) fn base_station(
     names: &FlowNames,
     common: &TcpSpec,
 ) -> Result<Option<Station>, Error> {
-    let reader = root.section("base_station")?;
+    let reader = root.section(RootKeys::base_station)?;
     if !reader.is_present() {
         return Ok(None);
     }
     reader.allow(
-        &[
-            &["router", "link", "arq", "srp", "snoop", "split", "two_ended"],
-            &CACHE_KEYS[..],
-            &REPAIR_KEYS[..],
-            &RELAY_KEYS[..],
-        ]
-        .concat(),
+        &[PortKeys::NAMES, StationKeys::NAMES, CacheKeys::NAMES, RepairKeys::NAMES, RelayKeys::NAMES].concat(),
     )?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
@@ -99,7 +123,7 @@ pub(crate) fn base_station(
         arq: link_protocol(&reader)?,
         srp: srp(&reader)?,
         two_ended: two_ended(&reader, names)?,
-        gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
+        gateway_snoop: snoop::of_gateway(&reader.section(StationKeys::snoop)?)?,
         gateway_split: gateway_split(&reader, common)?,
     }))
 }
@@ -113,7 +137,7 @@ fn studies_snoop(ends: &TcpSpec) -> SnoopConfig {
 
 /// Reads `[base_station.split]`, which may be absent.
 fn gateway_split(station: &Reader<'_>, common: &TcpSpec) -> Result<GatewaySplit, Error> {
-    let (sides, repair) = sides::of_simulator(&station.section("split")?)?;
+    let (sides, repair) = sides::of_simulator(&station.section(StationKeys::split)?)?;
     let [wired, wireless] = sides.map(|side| side.config(common.mss()));
     Ok(GatewaySplit { wired, wireless, repair })
 }
@@ -127,7 +151,7 @@ pub(crate) fn elements(
 ) -> Result<Vec<Element>, Error> {
     let mut elements: Vec<Element> = Vec::new();
     let mut protocols = vec![0; links.len()];
-    for (_, reader) in root.named("elements")? {
+    for (_, reader) in root.named(RootKeys::elements)? {
         let (kind, element) = element(&reader, nodes, links, common)?;
         if kind.ends == Ends::Both {
             let there = &mut protocols[element.port.link];
@@ -135,7 +159,7 @@ pub(crate) fn elements(
             if *there > MOST_PROTOCOLS {
                 let link = &links[element.port.link].name;
                 let message = format!("{link} already has the maximum of {MOST_PROTOCOLS} link protocols");
-                return Err(reader.fail("link", Problem::Conflict(message)));
+                return Err(reader.fail(PortKeys::link, Problem::Conflict(message)));
             }
         }
         elements.push(element);
@@ -144,30 +168,30 @@ pub(crate) fn elements(
 }
 
 /// Reads `[base_station.two_ended]`, which may be absent.
-fn two_ended(station: &Reader<'_>, names: &FlowNames) -> Result<TwoEndedKeys, Error> {
-    let reader = station.section("two_ended")?;
-    reader.allow(&[&TWO_ENDED_KEYS[..], &["past"]].concat())?;
-    let List(past) = reader.or("past", List(Vec::<Text>::new()), "default")?;
+fn two_ended(station: &Reader<'_>, names: &FlowNames) -> Result<TwoEndedSettings, Error> {
+    let reader = station.section(StationKeys::two_ended)?;
+    reader.allow(&[TwoEndedKeys::NAMES, PastKeys::NAMES].concat())?;
+    let List(past) = reader.value(PastKeys::past)?;
     let mut flows = Vec::new();
     for Text(name) in past {
         let examples = names.examples();
-        let unknown = || reader.unknown_name("past", "flow", &name, examples.iter().map(String::as_str));
+        let unknown = || reader.unknown_name(PastKeys::past, "flow", &name, examples.iter().map(String::as_str));
         flows.push(names.find(&name).ok_or_else(unknown)?);
     }
     Ok(read_two_ended(&reader)?.passing(flows))
 }
 
 /// Reads `[base_station.srp]`, which may be absent.
-fn srp(station: &Reader<'_>) -> Result<SrpKeys, Error> {
-    let reader = station.section("srp")?;
-    reader.allow(&SRP_KEYS)?;
+fn srp(station: &Reader<'_>) -> Result<SrpSettings, Error> {
+    let reader = station.section(StationKeys::srp)?;
+    reader.allow(SrpKeys::NAMES)?;
     read_srp(&reader)
 }
 
 /// Reads `[base_station.arq]`, which may be absent.
 fn link_protocol(station: &Reader<'_>) -> Result<ArqConfig, Error> {
-    let reader = station.section("arq")?;
-    reader.allow(&ARQ_KEYS)?;
+    let reader = station.section(StationKeys::arq)?;
+    reader.allow(ArqKeys::NAMES)?;
     read_arq(&reader)
 }
 
@@ -177,33 +201,32 @@ fn element(
     links: &[Link],
     common: &TcpSpec,
 ) -> Result<(&'static Kind, Element), Error> {
-    const PORT_KEYS: [&str; 3] = ["kind", "router", "link"];
-    if !reader.has("kind") {
-        reader.allow(&[&PORT_KEYS[..], &Kind::all_keys()].concat())?;
+    if !reader.has(ElementKeys::kind) {
+        reader.allow(&[ElementKeys::NAMES, PortKeys::NAMES, &Kind::all_keys()].concat())?;
     }
-    let kind: &'static Kind = reader.required("kind")?;
-    reader.allow(&PORT_KEYS.into_iter().chain(kind.keys()).collect::<Vec<_>>())?;
+    let kind: &'static Kind = reader.required(ElementKeys::kind)?;
+    reader.allow(&[ElementKeys::NAMES, PortKeys::NAMES, &kind.keys.concat()].concat())?;
     let port = port(reader, nodes, links)?;
     Ok((kind, Element { port, part: (kind.read)(reader, common)? }))
 }
 
 fn port(reader: &Reader<'_>, nodes: &Nodes, links: &[Link]) -> Result<Port, Error> {
-    let Text(router_name) = reader.required("router")?;
+    let Text(router_name) = reader.required(PortKeys::router)?;
     let router = nodes.find(&router_name).ok_or_else(|| {
-        reader.unknown_name("router", "router", &router_name, nodes.routers.iter().map(String::as_str))
+        reader.unknown_name(PortKeys::router, "router", &router_name, nodes.routers.iter().map(String::as_str))
     })?;
     if nodes.is_host(router) {
-        return Err(reader.refuse("router", "a router", "it is a host"));
+        return Err(reader.refuse(PortKeys::router, "a router", "it is a host"));
     }
-    let Text(link_name) = reader.required("link")?;
+    let Text(link_name) = reader.required(PortKeys::link)?;
     let names = || links.iter().map(|link| link.name.as_str());
     let link = names()
         .position(|name| name == link_name)
-        .ok_or_else(|| reader.unknown_name("link", "link", &link_name, names()))?;
+        .ok_or_else(|| reader.unknown_name(PortKeys::link, "link", &link_name, names()))?;
     if !links[link].between.contains(&router) {
         let [a, b] = links[link].between.map(|node| nodes.name(node));
         let reason = format!("it connects \"{a}\" and \"{b}\"");
-        return Err(reader.refuse("link", format!("a link of \"{router_name}\""), reason));
+        return Err(reader.refuse(PortKeys::link, format!("a link of \"{router_name}\""), reason));
     }
     Ok(Port { router, link, beyond: hosts_beyond(nodes, links, router, link) })
 }

@@ -6,8 +6,9 @@ use lasthop_proto::tcp::config::{
 };
 use lasthop_proto::time::Duration;
 
+use crate::key::Key;
 use crate::reader::{Reader, Value};
-use crate::tcp_keys::{KEYS, KeyName};
+use crate::tcp_keys::{KeyName, Keys};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
     ByScheme, ClockName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window,
@@ -115,43 +116,43 @@ struct Layer<'r, 'd> {
 }
 
 impl Layer<'_, '_> {
-    fn value<T: Value>(&self, key: &'static str, base: T) -> Result<T, Error> {
+    fn value<T: Value>(&self, key: Key, base: T) -> Result<T, Error> {
         match &self.base {
             Some(source) => self.reader.or(key, base, source),
             None => Ok(self.reader.get(key)?.unwrap_or(base)),
         }
     }
 
-    fn window(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+    fn window(&self, key: Key, base: u32) -> Result<u32, Error> {
         self.value(key, Window(base)).map(|Window(bytes)| bytes)
     }
 
-    fn whole<const HIGH: u32>(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+    fn whole<const HIGH: u32>(&self, key: Key, base: u32) -> Result<u32, Error> {
         self.value(key, Whole::<1, HIGH>(base)).map(|Whole(number)| number)
     }
 
-    fn span(&self, key: &'static str, base: Duration) -> Result<Duration, Error> {
+    fn span(&self, key: Key, base: Duration) -> Result<Duration, Error> {
         self.value(key, Positive(base)).map(|Positive(span)| span)
     }
 
-    fn optional<W: Word, T: Value>(&self, key: &'static str, base: Option<T>) -> Result<Option<T>, Error> {
+    fn optional<W: Word, T: Value>(&self, key: Key, base: Option<T>) -> Result<Option<T>, Error> {
         self.value(key, Or::<W, T>::from(base)).map(|value| value.0)
     }
 
     /// Reads a value that the scheme determines unless it is given.
-    fn by_scheme<T: Value>(&self, key: &'static str, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
+    fn by_scheme<T: Value>(&self, key: Key, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
         let over = self.base.as_ref().map(|_| source.to_owned());
         Layer { base: over, ..*self }.optional::<ByScheme, T>(key, base)
     }
 
     /// Reads a number; the maximum `u32` means no limit.
-    fn limited_count(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+    fn limited_count(&self, key: Key, base: u32) -> Result<u32, Error> {
         let base = (base != u32::MAX).then_some(Whole(base));
         Ok(self.optional::<Unlimited, Count>(key, base)?.map_or(u32::MAX, |Whole(count)| count))
     }
 
     /// Reads a number of bytes; the maximum `u32` means no limit.
-    fn limited_bytes(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+    fn limited_bytes(&self, key: Key, base: u32) -> Result<u32, Error> {
         let base = (base != u32::MAX).then_some(Window(base));
         Ok(self.optional::<Unlimited, Window>(key, base)?.map_or(u32::MAX, |Window(bytes)| bytes))
     }
@@ -161,35 +162,35 @@ impl Layer<'_, '_> {
         let standing: Vec<KeyName> = KeyName::all_in(self.reader).collect();
         let all = List(standing.clone());
         let List(given) = match &self.base {
-            Some(_) => self.reader.or("given", all, "default: the keys set here")?,
-            None => self.reader.get("given")?.unwrap_or(all),
+            Some(_) => self.reader.or(Keys::given, all, "default: the keys set here")?,
+            None => self.reader.get(Keys::given)?.unwrap_or(all),
         };
         match given.iter().find(|key| !standing.contains(key)) {
             Some(KeyName(key)) => {
                 let reason = format!("{key} is not set here");
-                Err(self.reader.refuse("given", "names of keys of this table", reason))
+                Err(self.reader.refuse(Keys::given, "names of keys of this table", reason))
             }
             None => Ok(()),
         }
     }
 
     fn buffers(&self, spec: &mut TcpSpec) -> Result<(), Error> {
-        let common = self.reader.get::<Window>("socket_buffer")?;
-        if common.is_some() && self.reader.has("send_buffer") && self.reader.has("receive_buffer") {
+        let common = self.reader.get::<Window>(Keys::socket_buffer)?;
+        if common.is_some() && self.reader.has(Keys::send_buffer) && self.reader.has(Keys::receive_buffer) {
             let message = "sets send_buffer and receive_buffer, but both are also given; remove one of the three";
-            return Err(self.reader.fail("socket_buffer", Problem::Conflict(message.to_owned())));
+            return Err(self.reader.fail(Keys::socket_buffer, Problem::Conflict(message.to_owned())));
         }
-        let buffer = |key, base| match common {
+        let buffer = |key: Key, base| match common {
             Some(common) => self.reader.or_derived(key, common, "as socket_buffer").map(|Window(bytes)| bytes),
             None => self.window(key, base),
         };
-        spec.common.send_buffer = buffer("send_buffer", spec.common.send_buffer)?;
-        spec.receiver.receive_buffer = buffer("receive_buffer", spec.receiver.receive_buffer)?;
+        spec.common.send_buffer = buffer(Keys::send_buffer, spec.common.send_buffer)?;
+        spec.receiver.receive_buffer = buffer(Keys::receive_buffer, spec.receiver.receive_buffer)?;
         Ok(())
     }
 
     fn relay_buffers(&self, spec: &mut TcpSpec, buffer: u32) -> Result<(), Error> {
-        let keys = ["socket_buffer", "send_buffer", "receive_buffer"];
+        let keys = [Keys::socket_buffer, Keys::send_buffer, Keys::receive_buffer];
         if let Some(key) = keys.into_iter().find(|key| self.reader.has(key)) {
             let message = "the relay has one buffer for both of its connections; give split_buffer instead".to_owned();
             return Err(self.reader.fail(key, Problem::Conflict(message)));
@@ -204,40 +205,43 @@ impl Layer<'_, '_> {
             Clock::Ticks { slow, fast } => (ClockName::Ticks, Some((slow, fast)), None),
             Clock::Jiffies { jiffy, wheel } => (ClockName::Jiffies, None, Some((jiffy, wheel))),
         };
-        let name = self.value("clock", name)?;
+        let name = self.value(Keys::clock, name)?;
         if name != ClockName::Ticks {
-            self.only_with(&["slow_tick", "fast_tick"], "clock = \"ticks\"")?;
+            self.only_with(&[Keys::slow_tick, Keys::fast_tick], "clock = \"ticks\"")?;
         }
         if name != ClockName::Jiffies {
-            self.only_with(&["jiffy", "timer_wheel"], "clock = \"jiffies\"")?;
+            self.only_with(&[Keys::jiffy, Keys::timer_wheel], "clock = \"jiffies\"")?;
         }
         match name {
             ClockName::Fine => Ok(Clock::Fine),
             ClockName::Jiffies => {
                 let (jiffy, wheel) = jiffies.unwrap_or((JIFFY, Switch::On));
                 let layer = self.default_unless(jiffies.is_some());
-                Ok(Clock::Jiffies { jiffy: layer.span("jiffy", jiffy)?, wheel: layer.value("timer_wheel", wheel)? })
+                Ok(Clock::Jiffies {
+                    jiffy: layer.span(Keys::jiffy, jiffy)?,
+                    wheel: layer.value(Keys::timer_wheel, wheel)?,
+                })
             }
             ClockName::Ticks => {
                 let (slow, fast) = ticks.unwrap_or(BSD_TICKS);
                 let layer = self.default_unless(ticks.is_some());
-                Ok(Clock::Ticks { slow: layer.span("slow_tick", slow)?, fast: layer.span("fast_tick", fast)? })
+                Ok(Clock::Ticks { slow: layer.span(Keys::slow_tick, slow)?, fast: layer.span(Keys::fast_tick, fast)? })
             }
         }
     }
 
     fn congestion(&self, base: ControlRule) -> Result<ControlRule, Error> {
         let algorithm = match self.named_after {
-            Some(scheme) => self.reader.or("congestion", base.algorithm(), scheme)?,
-            None => self.value("congestion", base.algorithm())?,
+            Some(scheme) => self.reader.or(Keys::congestion, base.algorithm(), scheme)?,
+            None => self.value(Keys::congestion, base.algorithm())?,
         };
         let rule = ControlRule::of(algorithm);
         let Some(default) = rule.hystart() else {
-            self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
+            self.only_with(&[Keys::hystart], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
             return Ok(rule);
         };
         let layer = self.default_unless(base.hystart().is_some());
-        Ok(rule.with_hystart(layer.value("hystart", base.hystart().unwrap_or(default))?))
+        Ok(rule.with_hystart(layer.value(Keys::hystart, base.hystart().unwrap_or(default))?))
     }
 
     fn delayed_ack(&self, base: DelayedAck) -> Result<DelayedAck, Error> {
@@ -248,13 +252,13 @@ impl Layer<'_, '_> {
             DelayedAck::WindowUpdate => (DelayedAckName::WindowUpdate, None),
             DelayedAck::Linux => (DelayedAckName::Linux, None),
         };
-        let name = self.value("delayed_ack", name)?;
+        let name = self.value(Keys::delayed_ack, name)?;
         if matches!(name, DelayedAckName::Off | DelayedAckName::WindowUpdate | DelayedAckName::Linux) {
-            self.only_with(&["delayed_ack_timeout"], "delayed_ack = \"every-second\" or \"ns2\"")?;
+            self.only_with(&[Keys::delayed_ack_timeout], "delayed_ack = \"every-second\" or \"ns2\"")?;
         }
         let read = || {
             let layer = self.default_unless(timeout.is_some());
-            layer.span("delayed_ack_timeout", timeout.unwrap_or(DELAYED_ACK_TIMEOUT))
+            layer.span(Keys::delayed_ack_timeout, timeout.unwrap_or(DELAYED_ACK_TIMEOUT))
         };
         Ok(match name {
             DelayedAckName::Off => DelayedAck::Off,
@@ -270,7 +274,7 @@ impl Layer<'_, '_> {
         Self { base: if has { self.base.clone() } else { Some("default".to_owned()) }, ..*self }
     }
 
-    fn only_with(&self, keys: &[&str], condition: &str) -> Result<(), Error> {
+    fn only_with(&self, keys: &[Key], condition: &str) -> Result<(), Error> {
         match keys.iter().find(|key| self.reader.has(key)) {
             Some(key) => Err(self.reader.fail(key, Problem::Conflict(format!("requires {condition}")))),
             None => Ok(()),
@@ -280,10 +284,10 @@ impl Layer<'_, '_> {
 
 /// Reads a table of TCP keys, unmodified.
 pub(crate) fn read_table(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
-    reader.allow(&KEYS)?;
+    reader.allow(Keys::NAMES)?;
     let preset = match base {
-        Base::Preset(preset) => Some(reader.or("preset", preset, "default")?),
-        Base::Table(_) | Base::RelayEnd(..) => reader.get("preset")?,
+        Base::Preset(preset) => Some(reader.or(Keys::preset, preset, "default")?),
+        Base::Table(_) | Base::RelayEnd(..) => reader.get(Keys::preset)?,
     };
     let spec = match (preset, base) {
         (None, Base::Table(table) | Base::RelayEnd(table, _)) => table.clone(),
@@ -312,80 +316,80 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     let layer = Layer { reader, base: source, named_after };
     layer.given()?;
 
-    spec.common.mss = layer.window("mss", spec.common.mss)?;
+    spec.common.mss = layer.window(Keys::mss, spec.common.mss)?;
     match relay_buffer {
         Some(buffer) => layer.relay_buffers(&mut spec, buffer)?,
         None => layer.buffers(&mut spec)?,
     }
     let TcpSpec { common, receiver, classic, modern, recovery, smart_acks } = &mut spec;
     let shift = receiver.window_scale.map(|shift| Whole(shift.into()));
-    let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;
+    let shift = layer.optional::<Off, Whole<0, 14>>(Keys::window_scale, shift)?;
     receiver.window_scale = shift.map(|Whole(shift)| shift as u8);
-    common.timestamps = layer.value("timestamps", common.timestamps)?;
-    common.paws = layer.value("paws", common.paws)?;
-    common.headers = layer.value("headers", common.headers)?;
+    common.timestamps = layer.value(Keys::timestamps, common.timestamps)?;
+    common.paws = layer.value(Keys::paws, common.paws)?;
+    common.headers = layer.value(Keys::headers, common.headers)?;
     let decided = match (preset.and_then(Preset::recovery), &layer.base) {
         (Some(_), Some(preset)) => preset.clone(),
         _ => "default: the scheme decides".to_owned(),
     };
-    *recovery = layer.by_scheme("recovery", *recovery, &decided)?;
-    classic.sack_algorithm = layer.value("sack_algorithm", classic.sack_algorithm)?;
-    receiver.sack_blocks = layer.whole::<4>("sack_blocks", receiver.sack_blocks.into())? as u8;
-    common.sack_eln = layer.value("sack_eln", common.sack_eln)?;
-    *smart_acks = layer.by_scheme("smart_acks", *smart_acks, SMART_ACKS)?;
-    let smart_rtt = layer.optional::<Off, Positive<Duration>>("smart_rtt", classic.smart_rtt.map(Positive))?;
+    *recovery = layer.by_scheme(Keys::recovery, *recovery, &decided)?;
+    classic.sack_algorithm = layer.value(Keys::sack_algorithm, classic.sack_algorithm)?;
+    receiver.sack_blocks = layer.whole::<4>(Keys::sack_blocks, receiver.sack_blocks.into())? as u8;
+    common.sack_eln = layer.value(Keys::sack_eln, common.sack_eln)?;
+    *smart_acks = layer.by_scheme(Keys::smart_acks, *smart_acks, SMART_ACKS)?;
+    let smart_rtt = layer.optional::<Off, Positive<Duration>>(Keys::smart_rtt, classic.smart_rtt.map(Positive))?;
     classic.smart_rtt = smart_rtt.map(|Positive(span)| span);
 
     common.clock = layer.clock(common.clock)?;
-    common.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", common.tick_phase)?;
-    common.rtt_rule = layer.value("rtt_rule", common.rtt_rule)?;
-    common.rtt_granularity = layer.span("rtt_granularity", common.rtt_granularity)?;
-    common.rto_initial = layer.span("rto_initial", common.rto_initial)?;
-    common.rto_min = layer.span("rto_min", common.rto_min)?;
-    common.rto_max = layer.span("rto_max", common.rto_max)?;
-    common.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", common.max_backoff)?;
-    common.max_retries = layer.limited_count("max_retries", common.max_retries)?;
+    common.tick_phase = layer.optional::<Drawn, Duration>(Keys::tick_phase, common.tick_phase)?;
+    common.rtt_rule = layer.value(Keys::rtt_rule, common.rtt_rule)?;
+    common.rtt_granularity = layer.span(Keys::rtt_granularity, common.rtt_granularity)?;
+    common.rto_initial = layer.span(Keys::rto_initial, common.rto_initial)?;
+    common.rto_min = layer.span(Keys::rto_min, common.rto_min)?;
+    common.rto_max = layer.span(Keys::rto_max, common.rto_max)?;
+    common.max_backoff = layer.whole::<LARGEST_NUMBER>(Keys::max_backoff, common.max_backoff)?;
+    common.max_retries = layer.limited_count(Keys::max_retries, common.max_retries)?;
     receiver.delayed_ack = layer.delayed_ack(receiver.delayed_ack)?;
     if receiver.delayed_ack != DelayedAck::Linux {
         // Parts of that receiver are disabled with it unless they are given.
         (receiver.sack_compression, receiver.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
     }
-    receiver.sack_compression = layer.value("sack_compression", receiver.sack_compression)?;
-    receiver.dsack = layer.value("dsack", receiver.dsack)?;
-    receiver.receive_autotune = layer.value("receive_autotune", receiver.receive_autotune)?;
-    modern.send_autotune = layer.value("send_autotune", modern.send_autotune)?;
-    receiver.ack_before_read = layer.value("ack_before_read", receiver.ack_before_read)?;
-    common.ecn = layer.value("ecn", common.ecn)?;
-    common.ack_congestion = layer.value("ack_congestion", common.ack_congestion)?;
+    receiver.sack_compression = layer.value(Keys::sack_compression, receiver.sack_compression)?;
+    receiver.dsack = layer.value(Keys::dsack, receiver.dsack)?;
+    receiver.receive_autotune = layer.value(Keys::receive_autotune, receiver.receive_autotune)?;
+    modern.send_autotune = layer.value(Keys::send_autotune, modern.send_autotune)?;
+    receiver.ack_before_read = layer.value(Keys::ack_before_read, receiver.ack_before_read)?;
+    common.ecn = layer.value(Keys::ecn, common.ecn)?;
+    common.ack_congestion = layer.value(Keys::ack_congestion, common.ack_congestion)?;
 
-    common.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", common.initial_window)?;
+    common.initial_window = layer.whole::<LARGEST_WINDOW>(Keys::initial_window, common.initial_window)?;
     common.initial_ssthresh = initial_ssthresh(&layer, common.initial_ssthresh)?;
-    common.max_cwnd = layer.limited_bytes("max_cwnd", common.max_cwnd)?;
+    common.max_cwnd = layer.limited_bytes(Keys::max_cwnd, common.max_cwnd)?;
     modern.congestion = layer.congestion(modern.congestion)?;
-    modern.window_reduction = layer.value("window_reduction", modern.window_reduction)?;
-    modern.undo = layer.value("undo", modern.undo)?;
-    modern.frto = layer.value("frto", modern.frto)?;
-    modern.tlp = layer.value("tlp", modern.tlp)?;
-    modern.small_queues = layer.value("small_queues", modern.small_queues)?;
-    classic.growth = layer.value("growth", classic.growth)?;
-    classic.deflation = layer.value("deflation", classic.deflation)?;
-    common.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", common.dupack_threshold)?;
-    classic.limited_transmit = layer.value("limited_transmit", classic.limited_transmit)?;
-    classic.header_prediction = layer.value("header_prediction", classic.header_prediction)?;
-    classic.impure_duplicates = layer.value("impure_duplicates", classic.impure_duplicates)?;
-    classic.recovery_guard = layer.value("recovery_guard", classic.recovery_guard)?;
-    classic.recovery_burst = layer.limited_count("recovery_burst", classic.recovery_burst)?;
-    classic.partial_ack_timer = layer.value("partial_ack_timer", classic.partial_ack_timer)?;
-    classic.partial_deflation = layer.value("partial_deflation", classic.partial_deflation)?;
-    classic.eln_inflation = layer.value("eln_inflation", classic.eln_inflation)?;
-    common.idle_restart = layer.value("idle_restart", common.idle_restart)?;
-    common.nagle = layer.value("nagle", common.nagle)?;
-    common.handshake_ack = layer.value("handshake_ack", common.handshake_ack)?;
-    modern.send_quantum = layer.limited_count("send_quantum", modern.send_quantum)?;
-    modern.window_edge = layer.value("window_edge", modern.window_edge)?;
-    common.window_probe = layer.value("window_probe", common.window_probe)?;
-    modern.push = layer.value("push", modern.push)?;
-    common.time_wait = layer.span("time_wait", common.time_wait)?;
+    modern.window_reduction = layer.value(Keys::window_reduction, modern.window_reduction)?;
+    modern.undo = layer.value(Keys::undo, modern.undo)?;
+    modern.frto = layer.value(Keys::frto, modern.frto)?;
+    modern.tlp = layer.value(Keys::tlp, modern.tlp)?;
+    modern.small_queues = layer.value(Keys::small_queues, modern.small_queues)?;
+    classic.growth = layer.value(Keys::growth, classic.growth)?;
+    classic.deflation = layer.value(Keys::deflation, classic.deflation)?;
+    common.dupack_threshold = layer.whole::<LARGEST_NUMBER>(Keys::dupack_threshold, common.dupack_threshold)?;
+    classic.limited_transmit = layer.value(Keys::limited_transmit, classic.limited_transmit)?;
+    classic.header_prediction = layer.value(Keys::header_prediction, classic.header_prediction)?;
+    classic.impure_duplicates = layer.value(Keys::impure_duplicates, classic.impure_duplicates)?;
+    classic.recovery_guard = layer.value(Keys::recovery_guard, classic.recovery_guard)?;
+    classic.recovery_burst = layer.limited_count(Keys::recovery_burst, classic.recovery_burst)?;
+    classic.partial_ack_timer = layer.value(Keys::partial_ack_timer, classic.partial_ack_timer)?;
+    classic.partial_deflation = layer.value(Keys::partial_deflation, classic.partial_deflation)?;
+    classic.eln_inflation = layer.value(Keys::eln_inflation, classic.eln_inflation)?;
+    common.idle_restart = layer.value(Keys::idle_restart, common.idle_restart)?;
+    common.nagle = layer.value(Keys::nagle, common.nagle)?;
+    common.handshake_ack = layer.value(Keys::handshake_ack, common.handshake_ack)?;
+    modern.send_quantum = layer.limited_count(Keys::send_quantum, modern.send_quantum)?;
+    modern.window_edge = layer.value(Keys::window_edge, modern.window_edge)?;
+    common.window_probe = layer.value(Keys::window_probe, common.window_probe)?;
+    modern.push = layer.value(Keys::push, modern.push)?;
+    common.time_wait = layer.span(Keys::time_wait, common.time_wait)?;
     check(reader, common, receiver)?;
     Ok(spec)
 }
@@ -394,49 +398,52 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
 fn initial_ssthresh(layer: &Layer<'_, '_>, base: Option<u32>) -> Result<Option<u32>, Error> {
     type Threshold = Or<SendBuffer, Or<Unlimited, Window>>;
     let base = base.map(|bytes| Or::from((bytes != u32::MAX).then_some(Window(bytes))));
-    let value = layer.value("initial_ssthresh", Threshold::from(base))?;
+    let value = layer.value(Keys::initial_ssthresh, Threshold::from(base))?;
     Ok(value.0.map(|limit| limit.0.map_or(u32::MAX, |Window(bytes)| bytes)))
 }
 
 /// Checks values that depend on each other.
 fn check(reader: &Reader<'_>, common: &CommonConfig, receiver: &ReceiverConfig) -> Result<(), Error> {
     // The message refers to the first of the keys in this table, where the mistake must be.
-    let conflict = |keys: &[&str], message: String| match keys.iter().find(|key| reader.has(key)) {
+    let conflict = |keys: &[Key], message: String| match keys.iter().find(|key| reader.has(key)) {
         Some(key) => reader.fail(key, Problem::Conflict(message)),
         None => reader.fail_here(Problem::Conflict(message)),
     };
     let bytes = |bytes: u32| ByteSize(bytes.into());
     if common.mss > LARGEST_MSS {
-        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(common.mss))));
+        return Err(conflict(&[Keys::mss], format!("mss = {} is above {LARGEST_MSS} B", bytes(common.mss))));
     }
     let sizes = [
-        ("send_buffer", common.send_buffer),
-        ("receive_buffer", receiver.receive_buffer),
-        ("max_cwnd", common.max_cwnd),
-        ("initial_ssthresh", common.initial_ssthresh.unwrap_or(u32::MAX)),
+        (Keys::send_buffer, common.send_buffer),
+        (Keys::receive_buffer, receiver.receive_buffer),
+        (Keys::max_cwnd, common.max_cwnd),
+        (Keys::initial_ssthresh, common.initial_ssthresh.unwrap_or(u32::MAX)),
     ];
     for (key, size) in sizes {
         if size < common.mss {
             let message = format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(common.mss));
-            return Err(conflict(&[key, "socket_buffer", "mss", "preset"], message));
+            return Err(conflict(&[key, Keys::socket_buffer, Keys::mss, Keys::preset], message));
         }
     }
-    for (key, span) in [("rto_min", common.rto_min), ("rto_initial", common.rto_initial)] {
+    for (key, span) in [(Keys::rto_min, common.rto_min), (Keys::rto_initial, common.rto_initial)] {
         if span > common.rto_max {
             let (span, max) = (TimeSpan(span), TimeSpan(common.rto_max));
-            return Err(conflict(&[key, "rto_max", "preset"], format!("{key} = {span} is above rto_max = {max}")));
+            return Err(conflict(
+                &[key, Keys::rto_max, Keys::preset],
+                format!("{key} = {span} is above rto_max = {max}"),
+            ));
         }
     }
     if receiver.sack_blocks > 3 && common.timestamps.is_on() {
         let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
-        return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
+        return Err(conflict(&[Keys::sack_blocks, Keys::timestamps, Keys::preset], message.to_owned()));
     }
     if common.ack_congestion == AckCongestion::Rfc5690
         && !matches!(receiver.delayed_ack, DelayedAck::EverySecond { .. })
     {
         let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
                        of the two";
-        return Err(conflict(&["ack_congestion", "delayed_ack", "preset"], message.to_owned()));
+        return Err(conflict(&[Keys::ack_congestion, Keys::delayed_ack, Keys::preset], message.to_owned()));
     }
     check_linux(reader, receiver)
 }
@@ -445,21 +452,21 @@ fn check(reader: &Reader<'_>, common: &CommonConfig, receiver: &ReceiverConfig) 
 fn check_linux(reader: &Reader<'_>, receiver: &ReceiverConfig) -> Result<(), Error> {
     let linux = receiver.delayed_ack == DelayedAck::Linux;
     let needs = [
-        ("sack_compression", receiver.sack_compression != SackCompression::Off),
-        ("receive_autotune", receiver.receive_autotune != ReceiveAutotune::Off),
+        (Keys::sack_compression, receiver.sack_compression != SackCompression::Off),
+        (Keys::receive_autotune, receiver.receive_autotune != ReceiveAutotune::Off),
     ];
     for (key, used) in needs {
         if used && !linux {
             let message =
                 format!("{key} = \"linux\" requires delayed_ack = \"linux\", since it is part of that receiver");
-            let key = [key, "delayed_ack", "preset"].into_iter().find(|key| reader.has(key)).unwrap_or(key);
+            let key = [key, Keys::delayed_ack, Keys::preset].into_iter().find(|key| reader.has(key)).unwrap_or(key);
             return Err(reader.fail(key, Problem::Conflict(message)));
         }
     }
     if linux && receiver.ack_before_read.is_on() {
         let message = "delayed_ack = \"linux\" and ack_before_read = \"on\" exclude each other: the latter is 4.4BSD's";
-        let keys = ["delayed_ack", "ack_before_read", "preset"];
-        let key = keys.into_iter().find(|key| reader.has(key)).unwrap_or("delayed_ack");
+        let keys = [Keys::delayed_ack, Keys::ack_before_read, Keys::preset];
+        let key = keys.into_iter().find(|key| reader.has(key)).unwrap_or(Keys::delayed_ack);
         return Err(reader.fail(key, Problem::Conflict(message.to_owned())));
     }
     Ok(())

@@ -7,9 +7,10 @@ use lasthop_proto::tcp::config::{
 use lasthop_sim::network::Network;
 
 use crate::document::{Data, Item, Table};
+use crate::key::Key;
 use crate::reader::Value;
 use crate::spec::Spec;
-use crate::tcp_keys::KEYS;
+use crate::tcp_keys::Keys;
 use crate::values::{ClockName, DelayedAckName};
 use crate::{Error, Place, Problem, Spot};
 
@@ -47,13 +48,13 @@ impl Shown {
     /// Returns the key with its value, if the endpoint's sender has it.
     fn of(self, config: &TcpConfig) -> Option<String> {
         let (key, value) = match self {
-            Self::Recovery => ("recovery", config.sender.recovery().show()),
-            Self::SackAlgorithm => ("sack_algorithm", config.sender.classic()?.sack_algorithm.show()),
-            Self::Congestion => ("congestion", config.sender.modern()?.congestion.algorithm().show()),
-            Self::Timestamps => ("timestamps", config.common.timestamps.show()),
-            Self::Clock => ("clock", ClockName::of(config.common.clock).show()),
-            Self::RttRule => ("rtt_rule", config.common.rtt_rule.show()),
-            Self::DelayedAck => ("delayed_ack", DelayedAckName::of(config.receiver.delayed_ack).show()),
+            Self::Recovery => (Keys::recovery, config.sender.recovery().show()),
+            Self::SackAlgorithm => (Keys::sack_algorithm, config.sender.classic()?.sack_algorithm.show()),
+            Self::Congestion => (Keys::congestion, config.sender.modern()?.congestion.algorithm().show()),
+            Self::Timestamps => (Keys::timestamps, config.common.timestamps.show()),
+            Self::Clock => (Keys::clock, ClockName::of(config.common.clock).show()),
+            Self::RttRule => (Keys::rtt_rule, config.common.rtt_rule.show()),
+            Self::DelayedAck => (Keys::delayed_ack, DelayedAckName::of(config.receiver.delayed_ack).show()),
         };
         Some(format!("{key} = {value}"))
     }
@@ -102,13 +103,16 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
 
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
 /// `hystart` and `congestion`) are checked when they are read.
-const NEEDS: [(&str, Need); 32] = [
-    ("paws", Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] }),
-    ("sack_algorithm", SACK),
-    ("sack_blocks", SELECTIVE),
-    ("sack_eln", SACK),
+const NEEDS: [(Key, Need); 32] = [
     (
-        "smart_rtt",
+        Keys::paws,
+        Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] },
+    ),
+    (Keys::sack_algorithm, SACK),
+    (Keys::sack_blocks, SELECTIVE),
+    (Keys::sack_eln, SACK),
+    (
+        Keys::smart_rtt,
         Need {
             holds: |c| c.sender.recovery() == Recovery::SMART,
             words: "recovery = \"smart\"",
@@ -116,7 +120,7 @@ const NEEDS: [(&str, Need); 32] = [
         },
     ),
     (
-        "tick_phase",
+        Keys::tick_phase,
         Need {
             holds: |c| {
                 !matches!(c.common.clock, Clock::Fine) || matches!(c.common.rtt_rule, RttRule::Bsd | RttRule::Ns2)
@@ -126,7 +130,7 @@ const NEEDS: [(&str, Need); 32] = [
         },
     ),
     (
-        "rtt_granularity",
+        Keys::rtt_granularity,
         Need {
             holds: |c| match c.common.rtt_rule {
                 RttRule::Ns2 | RttRule::Rfc6298 => true,
@@ -138,34 +142,34 @@ const NEEDS: [(&str, Need); 32] = [
         },
     ),
     (
-        "sack_compression",
+        Keys::sack_compression,
         Need {
             holds: |c| c.receiver.delayed_ack == DelayedAck::Linux && c.sender.recovery().uses_sack(),
             words: "delayed_ack = \"linux\", and recovery = \"sack\" or \"rack\"",
             on: &[Shown::DelayedAck, Shown::Recovery],
         },
     ),
-    ("dsack", SELECTIVE),
-    ("send_autotune", RACK),
-    ("initial_ssthresh", CLASSIC),
-    ("congestion", RACK),
-    ("hystart", RACK),
-    ("window_reduction", RACK),
-    ("undo", RACK),
-    ("frto", RACK),
-    ("tlp", RACK),
-    ("small_queues", RACK),
-    ("growth", CLASSIC),
-    ("deflation", INFLATING),
-    ("limited_transmit", CLASSIC),
-    ("header_prediction", PREDICTED),
-    ("impure_duplicates", CLASSIC),
-    ("recovery_guard", INFLATING),
-    ("recovery_burst", PARTIAL),
-    ("partial_ack_timer", PARTIAL),
-    ("partial_deflation", PARTIAL),
+    (Keys::dsack, SELECTIVE),
+    (Keys::send_autotune, RACK),
+    (Keys::initial_ssthresh, CLASSIC),
+    (Keys::congestion, RACK),
+    (Keys::hystart, RACK),
+    (Keys::window_reduction, RACK),
+    (Keys::undo, RACK),
+    (Keys::frto, RACK),
+    (Keys::tlp, RACK),
+    (Keys::small_queues, RACK),
+    (Keys::growth, CLASSIC),
+    (Keys::deflation, INFLATING),
+    (Keys::limited_transmit, CLASSIC),
+    (Keys::header_prediction, PREDICTED),
+    (Keys::impure_duplicates, CLASSIC),
+    (Keys::recovery_guard, INFLATING),
+    (Keys::recovery_burst, PARTIAL),
+    (Keys::partial_ack_timer, PARTIAL),
+    (Keys::partial_deflation, PARTIAL),
     (
-        "eln_inflation",
+        Keys::eln_inflation,
         Need {
             holds: |c| matches!(c.sender.recovery(), Recovery::ELN | Recovery::ELN_RXMT),
             words: "recovery = \"eln\" or \"eln-rxmt\"",
@@ -173,7 +177,7 @@ const NEEDS: [(&str, Need); 32] = [
         },
     ),
     (
-        "idle_restart",
+        Keys::idle_restart,
         Need {
             holds: |c| c.sender.modern().is_none_or(|modern| !modern.congestion.algorithm().paces),
             words: "a congestion control other than BBR",
@@ -181,20 +185,20 @@ const NEEDS: [(&str, Need); 32] = [
         },
     ),
     (
-        "send_quantum",
+        Keys::send_quantum,
         Need {
             holds: |c| c.sender.modern().is_some_and(|modern| modern.congestion.algorithm().paces),
             words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\"",
             on: &[Shown::Recovery, Shown::Congestion],
         },
     ),
-    ("window_edge", RACK),
-    ("push", RACK),
+    (Keys::window_edge, RACK),
+    (Keys::push, RACK),
 ];
 
 /// Returns the condition for the effect of a key.
 fn effect(key: &str) -> Effect {
-    NEEDS.iter().find(|(name, _)| *name == key).map_or(Effect::Always, |(_, need)| Effect::Needs(*need))
+    NEEDS.iter().find(|(known, _)| known.name() == key).map_or(Effect::Always, |(_, need)| Effect::Needs(*need))
 }
 
 /// Returns the remark for the value of `key` in an explained scenario if none of these endpoints reads it.
@@ -269,13 +273,13 @@ impl Given<'_> {
 pub(crate) fn given(root: &Table) -> Vec<Given<'_>> {
     let mut found = Vec::new();
     for (path, table) in tables(root) {
-        let listed: Option<Vec<&str>> = table.get("given").map(|item| match &item.data {
+        let listed: Option<Vec<&str>> = table.get(Keys::given.name()).map(|item| match &item.data {
             Data::Array(items) => items.iter().filter_map(|item| text(&item.data)).collect(),
             data => text(data).into_iter().collect(),
         });
         for (key, item) in table.iter() {
             let is_listed = listed.as_ref().is_none_or(|listed| listed.contains(&key));
-            let known = KEYS.iter().find(|known| **known == key);
+            let known = Keys::NAMES.iter().find(|known| **known == key);
             if let Some(key) = known.filter(|_| is_listed || item.spot == Spot::Override) {
                 found.push(Given { table: path.clone(), key, item });
             }

@@ -46,8 +46,8 @@ const ALWAYS: [&str; 33] = [
 
 #[test]
 fn each_key_is_declared() {
-    let mut declared: Vec<&str> = ALWAYS.into_iter().chain(NEEDS.iter().map(|(key, _)| *key)).collect();
-    let mut known: Vec<&str> = KEYS.into_iter().filter(|key| !["preset", "given"].contains(key)).collect();
+    let mut declared: Vec<&str> = ALWAYS.into_iter().chain(NEEDS.iter().map(|(key, _)| key.name())).collect();
+    let mut known: Vec<&str> = Keys::NAMES.iter().copied().filter(|key| !["preset", "given"].contains(key)).collect();
     declared.sort_unstable();
     known.sort_unstable();
     assert_eq!(declared, known);

@@ -8,31 +8,51 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::WifiLink;
 
+use crate::key::Key;
 use crate::reader::{Reader, Value};
+use crate::shared_keys::LinkKeys;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Number, Off, Or, Whole, choices};
 use crate::{Error, Problem};
 
-const KEYS: [&str; 18] = [
-    "standard",
-    "band",
-    "width",
-    "streams",
-    "guard",
-    "snr",
-    "snr_up",
-    "frame_loss",
-    "frame_loss_up",
-    "control",
-    "mcs",
-    "rts",
-    "retries",
-    "frames",
-    "aifsn",
-    "turns",
-    "eifs",
-    "beacon",
-];
+keys! {
+    /// Keys of the table `wifi`.
+    pub(crate) Keys {
+        /// {} | `"a"`, `"g"`, `"n"`, `"ac"`, `"ax"`
+        standard: StandardName = StandardName::Ax;
+        /// `"5 GHz"`, g: `"2.4 GHz"` |
+        band;
+        /// `"80 MHz"` for ac and ax at 5 GHz, otherwise `"20 MHz"` | `"20 MHz"`, `"40 MHz"`, `"80 MHz"`, `"160 MHz"`
+        width;
+        /// 2; a, g: 1 | spatial streams: up to 4 (n), 8 (ac, ax)
+        streams;
+        /// {} | guard interval; n, ac also `"0.4 us"`, ax `"1.6 us"`, `"3.2 us"`
+        guard: GuardName = GuardName::Normal;
+        /// required; as `snr` | signal-to-noise ratio in dB, down and up
+        snr, snr_up;
+        /// | instead of `snr`: probability that an attempt of a frame fails
+        frame_loss, frame_loss_up;
+        /// `"minstrel"`, with `mcs` `"fixed"` | rate control
+        control;
+        /// required if fixed | 0 to 7 (n), 9 (ac), 11 (ax); a, g: 0 to 7 for 6 to 54 Mbps
+        mcs;
+        /// 64; ax: 256 | maximum frames of a transmission; not for a, g
+        frames;
+        /// {} | attempts of a frame after the first
+        retries: Whole<0, 255> = Whole(7);
+        /// {} | size above which RTS and CTS precede
+        rts: Or<Off, ByteSize> = None.into();
+        /// 3; a, g: 2 | slots of the interframe space
+        aifsn;
+        /// {} | next receiver of an access point: fair air time; `"transmissions"`: each in turn; `"arrival"`: that of the
+        /// oldest frame, as with one queue for all. Equal on a channel, as are `band`, `eifs`, `beacon`
+        turns: TurnsName = TurnsName::Airtime;
+        /// {} | longer waits after failures, as in the standard; `"off"`: as in Bianchi's model
+        eifs: Switch = Switch::On;
+        /// {} | interval of beacons, or `"off"`
+        beacon: Or<Off, Duration> = Some(Duration::from_micros(102_400)).into();
+    }
+}
 
 /// Names of the standards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +101,7 @@ enum ControlName {
 enum TurnsName {
     Airtime,
     Transmissions,
+    Arrival,
 }
 
 choices! {
@@ -89,7 +110,7 @@ choices! {
     Width { "20 MHz" = Mhz20, "40 MHz" = Mhz40, "80 MHz" = Mhz80, "160 MHz" = Mhz160 }
     GuardName { "0.4 us" = Short, "0.8 us" = Normal, "1.6 us" = Double, "3.2 us" = Quadruple }
     ControlName { "minstrel" = Minstrel, "fixed" = Fixed }
-    TurnsName { "airtime" = Airtime, "transmissions" = Transmissions }
+    TurnsName { "airtime" = Airtime, "transmissions" = Transmissions, "arrival" = Arrival }
 }
 
 /// Queue of a station by default: that of Linux's mac80211 (`fq_init` in `include/net/fq_impl.h`, `__sta_info_alloc` in
@@ -107,45 +128,45 @@ pub(crate) fn queue() -> QueueSpec {
 
 /// Reads the table `wifi` of a link.
 pub(crate) fn read(link: &Reader<'_>) -> Result<WifiLink, Error> {
-    let reader = link.section("wifi")?;
-    reader.allow(&KEYS)?;
+    let reader = link.section(LinkKeys::wifi)?;
+    reader.allow(Keys::NAMES)?;
     let phy = phy(&reader)?;
     let [loss, loss_up] = losses(&reader)?;
     let control = control(&reader, &phy)?;
-    let Or(rts, _) = reader.or::<Or<Off, ByteSize>>("rts", None.into(), "default")?;
+    let Or(rts, _) = reader.value(Keys::rts)?;
     let rts = rts.map(|ByteSize(bytes)| u32::try_from(bytes).unwrap_or(u32::MAX));
-    let Whole(retries) = reader.or("retries", Whole::<0, 255>(7), "default")?;
+    let Whole(retries) = reader.value(Keys::retries)?;
     let frames = if phy.aggregates() {
-        let Whole(frames) = reader.or("frames", Whole::<1, 1_024>(phy.acknowledged_at_once()), "default")?;
+        let Whole(frames) = reader.or(Keys::frames, Whole::<1, 1_024>(phy.acknowledged_at_once()), "default")?;
         frames
-    } else if reader.has("frames") {
+    } else if reader.has(Keys::frames) {
         let message = "802.11a and g do not aggregate frames; remove it, or choose a later standard".to_owned();
-        return Err(reader.fail("frames", Problem::Conflict(message)));
+        return Err(reader.fail(Keys::frames, Problem::Conflict(message)));
     } else {
         1
     };
-    let Whole(aifsn) = reader.or("aifsn", Whole::<1, 15>(phy.aifsn()), "default")?;
+    let Whole(aifsn) = reader.or(Keys::aifsn, Whole::<1, 15>(phy.aifsn()), "default")?;
     let transmitter = |loss| TransmitterSpec { phy, loss, control, rts, retries, frames, aifsn };
     Ok(WifiLink { channel: channel(&reader)?, transmitters: [transmitter(loss), transmitter(loss_up)] })
 }
 
 /// Reads the keys that all links of a channel must have in common.
 fn channel(reader: &Reader<'_>) -> Result<WifiSpec, Error> {
-    let turns = match reader.or("turns", TurnsName::Airtime, "default")? {
+    let turns = match reader.value(Keys::turns)? {
         TurnsName::Airtime => Turns::Airtime,
         TurnsName::Transmissions => Turns::Transmissions,
+        TurnsName::Arrival => Turns::Arrival,
     };
-    let eifs = reader.or("eifs", Switch::On, "default")?;
-    let Or(beacon, _) =
-        reader.or::<Or<Off, Duration>>("beacon", Some(Duration::from_micros(102_400)).into(), "default")?;
+    let eifs = reader.value(Keys::eifs)?;
+    let Or(beacon, _) = reader.value(Keys::beacon)?;
     if beacon.is_some_and(|interval| interval < Duration::from_millis(10)) {
-        return Err(reader.refuse("beacon", "a time of at least 10 ms", ""));
+        return Err(reader.refuse(Keys::beacon, "a time of at least 10 ms", ""));
     }
     Ok(WifiSpec { turns, eifs, beacon })
 }
 
 fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
-    let name = reader.or("standard", StandardName::Ax, "default")?;
+    let name = reader.value(Keys::standard)?;
     let standard = match name {
         StandardName::A | StandardName::G => Standard::Ofdm,
         StandardName::N => Standard::Ht,
@@ -153,7 +174,7 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
         StandardName::Ax => Standard::He,
     };
     let usual = if name == StandardName::G { BandName::Ghz2 } else { BandName::Ghz5 };
-    let band = match reader.or("band", usual, "default")? {
+    let band = match reader.or(Keys::band, usual, "default")? {
         BandName::Ghz2 => Band::Ghz2,
         BandName::Ghz5 => Band::Ghz5,
     };
@@ -164,7 +185,7 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
     };
     if let Some(expected) = bad_band {
         return Err(reader.refuse(
-            "band",
+            Keys::band,
             expected,
             format!("802.11{} has no other band", name.show().trim_matches('"')),
         ));
@@ -178,20 +199,24 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
         (Standard::Vht | Standard::He, Band::Ghz5) => Width::Mhz80,
         _ => Width::Mhz20,
     };
-    let width = reader.or("width", usual, "default")?;
+    let width = reader.or(Keys::width, usual, "default")?;
     if width > widest {
-        return Err(reader.refuse("width", format!("at most {}", widest.show()), "the standard has no wider channel"));
+        return Err(reader.refuse(
+            Keys::width,
+            format!("at most {}", widest.show()),
+            "the standard has no wider channel",
+        ));
     }
     let most = match standard {
         Standard::Ofdm => 1,
         Standard::Ht => 4,
         Standard::Vht | Standard::He => 8,
     };
-    let Whole(streams) = reader.or("streams", Whole::<1, 8>(most.min(2)), "default")?;
+    let Whole(streams) = reader.or(Keys::streams, Whole::<1, 8>(most.min(2)), "default")?;
     if streams > most {
-        return Err(reader.refuse("streams", format!("at most {most} with this standard"), ""));
+        return Err(reader.refuse(Keys::streams, format!("at most {most} with this standard"), ""));
     }
-    let guard = match reader.or("guard", GuardName::Normal, "default")? {
+    let guard = match reader.value(Keys::guard)? {
         GuardName::Short => Guard::Short,
         GuardName::Normal => Guard::Normal,
         GuardName::Double => Guard::Double,
@@ -208,52 +233,53 @@ fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {
             Standard::Ht | Standard::Vht => "\"0.4 us\" or \"0.8 us\"",
             Standard::He => "\"0.8 us\", \"1.6 us\" or \"3.2 us\"",
         };
-        return Err(reader.refuse("guard", expected, "the standard has no other"));
+        return Err(reader.refuse(Keys::guard, expected, "the standard has no other"));
     }
     Ok(Phy { standard, band, width: width as u32, streams, guard })
 }
 
 /// Reads the loss of frames on the air: down, up.
 fn losses(reader: &Reader<'_>) -> Result<[FrameLoss; 2], Error> {
-    if let (true, Some(other)) = (reader.has("snr"), ["frame_loss", "frame_loss_up"].iter().find(|key| reader.has(key)))
+    if let (true, Some(other)) =
+        (reader.has(Keys::snr), [Keys::frame_loss, Keys::frame_loss_up].into_iter().find(|key| reader.has(*key)))
     {
         let message = "snr already decides the loss of frames; remove one of the two".to_owned();
         return Err(reader.fail(other, Problem::Conflict(message)));
     }
-    if reader.has("frame_loss") {
-        if reader.has("snr_up") {
+    if reader.has(Keys::frame_loss) {
+        if reader.has(Keys::snr_up) {
             let message = "requires snr; remove it, or give both ways as frame_loss and frame_loss_up".to_owned();
-            return Err(reader.fail("snr_up", Problem::Conflict(message)));
+            return Err(reader.fail(Keys::snr_up, Problem::Conflict(message)));
         }
-        let loss = reader.required::<Fraction>("frame_loss")?;
-        let up = reader.or_derived("frame_loss_up", loss, "as frame_loss")?;
+        let loss = reader.required::<Fraction>(Keys::frame_loss)?;
+        let up = reader.or_derived(Keys::frame_loss_up, loss, "as frame_loss")?;
         return Ok([loss, up].map(|loss| FrameLoss::Fixed(loss.get())));
     }
-    let decibels = |key, value: f64| {
+    let decibels = |key: Key, value: f64| {
         if value.abs() <= 100.0 { Ok(value) } else { Err(reader.refuse(key, "decibels from -100 to 100", "")) }
     };
-    if !reader.has("snr") {
+    if !reader.has(Keys::snr) {
         let expected = "the signal-to-noise ratio in dB, e.g. 25, or frame_loss, e.g. \"5 %\"".to_owned();
-        return Err(reader.fail("snr", Problem::Missing { expected }));
+        return Err(reader.fail(Keys::snr, Problem::Missing { expected }));
     }
-    let Number(snr) = reader.required("snr")?;
-    let Number(up) = reader.or_derived("snr_up", Number(snr), "as snr")?;
-    Ok([FrameLoss::Snr(decibels("snr", snr)?), FrameLoss::Snr(decibels("snr_up", up)?)])
+    let Number(snr) = reader.required(Keys::snr)?;
+    let Number(up) = reader.or_derived(Keys::snr_up, Number(snr), "as snr")?;
+    Ok([FrameLoss::Snr(decibels(Keys::snr, snr)?), FrameLoss::Snr(decibels(Keys::snr_up, up)?)])
 }
 
 fn control(reader: &Reader<'_>, phy: &Phy) -> Result<Control, Error> {
-    let fixed = reader.has("mcs");
-    match reader.or("control", if fixed { ControlName::Fixed } else { ControlName::Minstrel }, "default")? {
+    let fixed = reader.has(Keys::mcs);
+    match reader.or(Keys::control, if fixed { ControlName::Fixed } else { ControlName::Minstrel }, "default")? {
         ControlName::Minstrel if fixed => {
             let message = "requires control = \"fixed\"; minstrel chooses the rate itself".to_owned();
-            Err(reader.fail("mcs", Problem::Conflict(message)))
+            Err(reader.fail(Keys::mcs, Problem::Conflict(message)))
         }
         ControlName::Minstrel => Ok(Control::Minstrel),
         ControlName::Fixed => {
-            let Whole(mcs) = reader.required::<Whole<0, 11>>("mcs")?;
+            let Whole(mcs) = reader.required::<Whole<0, 11>>(Keys::mcs)?;
             let most = u32::from(phy.rates()) - 1;
             if mcs > most {
-                return Err(reader.refuse("mcs", format!("a number from 0 to {most}"), ""));
+                return Err(reader.refuse(Keys::mcs, format!("a number from 0 to {most}"), ""));
             }
             Ok(Control::Fixed(RateIndex(mcs as u8)))
         }

@@ -6,11 +6,18 @@
 //! key, the given value, and the correct form.
 #![forbid(unsafe_code)]
 
+// The macro `keys!` refers to this crate by its name.
+extern crate self as lasthop_settings;
+
+#[macro_use]
+mod keys;
+
 pub mod daemon;
 pub mod document;
 mod error;
 mod files;
 mod interface_name;
+pub mod key;
 pub mod one_line;
 pub mod reader;
 pub mod reading;

@@ -7,6 +7,7 @@ use lasthop_proto::scheme::Congestion;
 
 use crate::document::{Data, Item, Table, key_text, quote};
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
+use crate::key::{Key, Named};
 
 /// A value of a key.
 pub trait Value: Sized {
@@ -112,13 +113,13 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns whether the scenario has this key.
-    pub fn has(&self, key: &str) -> bool {
-        self.item(key).is_some()
+    pub fn has(&self, key: impl AsRef<str>) -> bool {
+        self.item(key.as_ref()).is_some()
     }
 
     /// Returns whether the scenario has this key with a table as its value.
-    pub fn is_table(&self, key: &str) -> bool {
-        matches!(self.item(key), Some(Item { data: Data::Table(_), .. }))
+    pub fn is_table(&self, key: impl AsRef<str>) -> bool {
+        matches!(self.item(key.as_ref()), Some(Item { data: Data::Table(_), .. }))
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -126,7 +127,8 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the problem as an error at `key`.
-    pub fn fail(&self, key: &str, problem: Problem) -> Error {
+    pub fn fail(&self, key: impl AsRef<str>, problem: Problem) -> Error {
+        let key = key.as_ref();
         let spot = self.item(key).map_or(self.spot, |item| item.spot);
         Error::new(Place { file: self.context.file.clone(), spot }, Some(self.path_of(key)), problem)
     }
@@ -138,7 +140,8 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the error that the value of `key` is not `expected`.
-    pub fn refuse(&self, key: &str, expected: impl Into<String>, reason: impl Into<String>) -> Error {
+    pub fn refuse(&self, key: impl AsRef<str>, expected: impl Into<String>, reason: impl Into<String>) -> Error {
+        let key = key.as_ref();
         let given = self.item(key).map_or_else(|| "this".to_owned(), |item| item.data.describe());
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self.fail(key, Problem::Value { given, expected: expected.into(), reason })
@@ -147,7 +150,7 @@ impl<'d> Reader<'d> {
     /// Returns the error that the name in `key` does not exist.
     pub fn unknown_name<'n>(
         &self,
-        key: &str,
+        key: impl AsRef<str>,
         what: &'static str,
         given: &str,
         known: impl IntoIterator<Item = &'n str>,
@@ -170,7 +173,8 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the table at `key`, present or not.
-    pub fn section(&self, key: &str) -> Result<Self, Error> {
+    pub fn section(&self, key: impl Named) -> Result<Self, Error> {
+        let key = key.name();
         let path = self.path_of(key);
         match self.item(key) {
             None => Ok(Self { context: self.context, path, table: None, spot: self.spot }),
@@ -182,7 +186,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the tables in the table at `key`, with their names.
-    pub fn named(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
+    pub fn named(&self, key: impl Named) -> Result<Vec<(String, Self)>, Error> {
         let group = self.section(key)?;
         let mut sections = Vec::new();
         for (name, item) in group.table.into_iter().flat_map(Table::iter) {
@@ -201,7 +205,8 @@ impl<'d> Reader<'d> {
 
     /// Returns the elements of the array at `key` as tables; empty if it is absent. `expected` is the correct form of
     /// such an array.
-    pub fn array(&self, key: &str, expected: &str) -> Result<Vec<Self>, Error> {
+    pub fn array(&self, key: impl Named, expected: &str) -> Result<Vec<Self>, Error> {
+        let key = key.name();
         let Some(item) = self.item(key) else { return Ok(Vec::new()) };
         let Data::Array(items) = &item.data else { return Err(self.refuse(key, expected, "")) };
         let mut readers = Vec::new();
@@ -221,15 +226,15 @@ impl<'d> Reader<'d> {
     }
 
     /// Enters a value into the ledger.
-    pub fn note(&self, key: &'static str, value: String, source: impl Into<String>, standing: Standing) {
-        let entry = Entry { table: self.path.clone(), key: Some(key), value, source: source.into(), standing };
+    pub fn note(&self, key: impl Named, value: String, source: impl Into<String>, standing: Standing) {
+        let entry = Entry { table: self.path.clone(), key: Some(key.name()), value, source: source.into(), standing };
         self.context.ledger.borrow_mut().push(entry);
     }
 
     /// Returns the origin of the value of `key`, which must be present; includes its text if its unit differs from
     /// `shown`.
-    pub fn source(&self, key: &str, shown: &str) -> String {
-        let Some(item) = self.item(key) else { return String::new() };
+    pub fn source(&self, key: impl AsRef<str>, shown: &str) -> String {
+        let Some(item) = self.item(key.as_ref()) else { return String::new() };
         let written = match &item.data {
             Data::String(text) if quote(text) != shown => format!(", written {}", item.data.describe()),
             _ => String::new(),
@@ -241,18 +246,18 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the value of `key` without an entry in the ledger.
-    pub fn peek<T: Value>(&self, key: &str) -> Result<Option<T>, Error> {
-        let Some(item) = self.item(key) else { return Ok(None) };
+    pub fn peek<T: Value>(&self, key: impl Named) -> Result<Option<T>, Error> {
+        let Some(item) = self.item(key.name()) else { return Ok(None) };
         T::read(&item.data).map(Some).map_err(|reason| self.refuse(key, T::expected(), reason))
     }
 
     /// Returns the value of `key`, which is required, without an entry in the ledger.
-    pub fn demand<T: Value>(&self, key: &str) -> Result<T, Error> {
+    pub fn demand<T: Value>(&self, key: impl Named) -> Result<T, Error> {
         self.peek(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
     /// Returns the value of `key`, if present.
-    pub fn get<T: Value>(&self, key: &'static str) -> Result<Option<T>, Error> {
+    pub fn get<T: Value>(&self, key: impl Named) -> Result<Option<T>, Error> {
         let value = self.peek::<T>(key)?;
         if let Some(value) = &value {
             let shown = value.show();
@@ -263,12 +268,22 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the value of `key`, which is required.
-    pub fn required<T: Value>(&self, key: &'static str) -> Result<T, Error> {
+    pub fn required<T: Value>(&self, key: impl Named) -> Result<T, Error> {
         self.get(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
+    /// Returns the value of `key`, or its declared default.
+    pub fn value<T: Value>(&self, key: Key<T>) -> Result<T, Error> {
+        self.value_from(key, "default")
+    }
+
+    /// Returns the value of `key`, or its declared default, which comes from `source`.
+    pub fn value_from<T: Value>(&self, key: Key<T>, source: &str) -> Result<T, Error> {
+        self.or(key, key.default(), source)
+    }
+
     /// Returns the value of `key`, or `default`, which comes from `source`.
-    pub fn or<T: Value>(&self, key: &'static str, default: T, source: &str) -> Result<T, Error> {
+    pub fn or<T: Value>(&self, key: impl Named, default: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),
             None => {
@@ -279,7 +294,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the value of `key`, or `derived`, which follows from other keys as described by `source`.
-    pub fn or_derived<T: Value>(&self, key: &'static str, derived: T, source: &str) -> Result<T, Error> {
+    pub fn or_derived<T: Value>(&self, key: impl Named, derived: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),
             None => {

@@ -2,12 +2,14 @@
 //!
 //! ```
 //! use lasthop_proto::time::Duration;
+//! use lasthop_settings::key::Key;
 //! use lasthop_settings::reading::{Positive, parse};
 //!
+//! const IDLE: Key<Positive<Duration>> = Key::new("idle", || Positive(Duration::from_secs(600)));
 //! let idle = |text| {
 //!     parse("daemon.toml", text, |root| {
-//!         root.allow(&["idle"])?;
-//!         root.or("idle", Positive(Duration::from_secs(600)), "default").map(|Positive(span)| span)
+//!         root.allow(&[IDLE.name()])?;
+//!         root.value(IDLE).map(|Positive(span)| span)
 //!     })
 //! };
 //! assert_eq!(idle("idle = '30 s'")?, Duration::from_secs(30));

@@ -10,6 +10,7 @@ use lasthop_proto::time::Duration;
 
 use crate::document::Data;
 use crate::error::Error;
+use crate::key::Key;
 use crate::reader::{Reader, Value};
 use crate::values::{Auto, KernelCongestion, Or, Window};
 
@@ -23,10 +24,6 @@ pub struct SplitSettings {
     /// Indicates whether snoop repairs the losses of the connection over the hop, beneath the kernel's TCP.
     pub repair: Switch,
 }
-
-/// Default of `repair`. It is on because after a burst that destroys all data in flight, the kernel's TCP has only a
-/// timer, which doubles.
-const REPAIR: Switch = Switch::On;
 
 /// Parameters of one of the two connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,25 +64,47 @@ pub const PATIENCE: Duration = Duration::from_millis(924_600);
 /// Minimum buffer, in bytes.
 const LEAST_BUFFER: u32 = 4096;
 
-const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
+keys! {
+    /// Keys of a split connection.
+    Keys {
+        wireless, wired;
+        // It is on because after a burst that destroys all data in flight, the kernel's TCP has only a timer, which
+        // doubles.
+        /// {} | snoop repairs beneath the connection over the hop
+        repair: Switch = Switch::On;
+    }
+
+    /// Keys of each of the two connections.
+    pub SideKeys {
+        /// `"bbr"` | `"cubic"` | congestion control; the kernel's, in a scenario by the names of `[tcp]`
+        congestion;
+        /// `"auto"` | `"auto"` | socket buffers, from 4 KiB; auto: the kernel's
+        buffer;
+        /// `"50 ms"` | the kernel's `"200 ms"` | minimum retransmission timeout beyond the round trip, 20 to 200 ms;
+        /// requires Linux 6.15
+        rto_min;
+        /// `"3 s"` | the kernel's `"120 s"` | maximum, 1 to 120 s; requires Linux 6.15
+        rto_max;
+    }
+}
 
 /// Reads the sides of a gateway's split.
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
-    reader.allow(&["wireless", "wired", "repair"])?;
-    let side = |key: &str, default: SideSettings| {
+    reader.allow(Keys::NAMES)?;
+    let side = |key: Key, default: SideSettings| {
         let side = reader.section(key)?;
-        side.allow(&KEYS)?;
+        side.allow(SideKeys::NAMES)?;
         let KernelCongestion(congestion) =
-            side.or("congestion", KernelCongestion(default.congestion.clone()), "default")?;
+            side.or(SideKeys::congestion, KernelCongestion(default.congestion.clone()), "default")?;
         let buffer = buffer(&side, default.buffer)?;
-        let rto_min = if side.has("rto_min") { Some(rto_min(&side, RTO_MIN.1)?) } else { default.rto_min };
-        let rto_max = if side.has("rto_max") { Some(rto_max(&side, RTO_MAX.1)?) } else { default.rto_max };
+        let rto_min = if side.has(SideKeys::rto_min) { Some(rto_min(&side, RTO_MIN.1)?) } else { default.rto_min };
+        let rto_max = if side.has(SideKeys::rto_max) { Some(rto_max(&side, RTO_MAX.1)?) } else { default.rto_max };
         Ok(SideSettings { congestion, buffer, rto_min, rto_max })
     };
     Ok(SplitSettings {
-        wireless: side("wireless", SideSettings::wireless())?,
-        wired: side("wired", SideSettings::wired())?,
-        repair: reader.or("repair", REPAIR, "default")?,
+        wireless: side(Keys::wireless, SideSettings::wireless())?,
+        wired: side(Keys::wired, SideSettings::wired())?,
+        repair: reader.value(Keys::repair)?,
     })
 }
 
@@ -94,14 +113,14 @@ pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
 pub fn to_gateway(settings: &SplitSettings) -> String {
     let side = |name: &str, side: &SideSettings, default: SideSettings| {
         let buffer: Or<Auto, Window> = side.buffer.map(Window).into();
-        let span = |key: &str, given: Option<Duration>, default: Option<Duration>, kernels: Duration| {
+        let span = |key: Key, given: Option<Duration>, default: Option<Duration>, kernels: Duration| {
             let span = given.or(default.map(|_| kernels));
             span.map(|span| format!("{name}.{key} = {}\n", span.show())).unwrap_or_default()
         };
         format!("{name}.congestion = {}\n", KernelCongestion(side.congestion.clone()).show())
             + &format!("{name}.buffer = {}\n", buffer.show())
-            + &span("rto_min", side.rto_min, default.rto_min, RTO_MIN.1)
-            + &span("rto_max", side.rto_max, default.rto_max, RTO_MAX.1)
+            + &span(SideKeys::rto_min, side.rto_min, default.rto_min, RTO_MIN.1)
+            + &span(SideKeys::rto_max, side.rto_max, default.rto_max, RTO_MAX.1)
     };
     format!("repair = {}\n", settings.repair.show())
         + &side("wireless", &settings.wireless, SideSettings::wireless())
@@ -119,43 +138,45 @@ pub struct SimulatedSide {
 
 /// Reads the sides for the simulator: wired, wireless; and whether snoop repairs beneath the latter.
 pub fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
-    reader.allow(&["wired", "wireless", "repair"])?;
-    let side = |key: &str, default: SideSettings| {
+    reader.allow(key_names!(Keys: wired, wireless, repair))?;
+    let side = |key: Key, default: SideSettings| {
         let side = reader.section(key)?;
-        side.allow(&KEYS)?;
+        side.allow(SideKeys::NAMES)?;
         let default_algorithm = Value::read(&Data::String(default.congestion))
             .unwrap_or_else(|_| ControlRule::cubic(HystartRule::Linux).algorithm());
-        let congestion: &Algorithm = side.or("congestion", default_algorithm, "default: the gateway's")?;
+        let congestion: &Algorithm = side.or(SideKeys::congestion, default_algorithm, "default: the gateway's")?;
         let buffer = buffer(&side, default.buffer)?;
         let rto_min = rto_min(&side, default.rto_min.unwrap_or(RTO_MIN.1))?;
         let rto_max = rto_max(&side, default.rto_max.unwrap_or(RTO_MAX.1))?;
         Ok(SimulatedSide { congestion: ControlRule::of(congestion), buffer, rto_min, rto_max })
     };
-    let sides = [side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?];
-    Ok((sides, reader.or("repair", REPAIR, "default: the gateway's")?))
+    let sides = [side(Keys::wired, SideSettings::wired())?, side(Keys::wireless, SideSettings::wireless())?];
+    Ok((sides, reader.value_from(Keys::repair, "default: the gateway's")?))
 }
 
 fn buffer(side: &Reader<'_>, default: Option<u32>) -> Result<Option<u32>, Error> {
     let source = "default: the kernel tunes it";
-    let Or(buffer, _) = side.or::<Or<Auto, Window>>("buffer", default.map(Window).into(), source)?;
+    let Or(buffer, _) = side.or::<Or<Auto, Window>>(SideKeys::buffer, default.map(Window).into(), source)?;
     match buffer {
-        Some(Window(bytes)) if bytes < LEAST_BUFFER => Err(side.refuse("buffer", "4 KiB to 1 GiB, or \"auto\"", "")),
+        Some(Window(bytes)) if bytes < LEAST_BUFFER => {
+            Err(side.refuse(SideKeys::buffer, "4 KiB to 1 GiB, or \"auto\"", ""))
+        }
         buffer => Ok(buffer.map(|Window(bytes)| bytes)),
     }
 }
 
 fn rto_min(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
-    let span = side.or("rto_min", default, "default: the gateway's")?;
+    let span = side.or(SideKeys::rto_min, default, "default: the gateway's")?;
     if span < RTO_MIN.0 || span > RTO_MIN.1 {
-        return Err(side.refuse("rto_min", "20 ms to 200 ms", ""));
+        return Err(side.refuse(SideKeys::rto_min, "20 ms to 200 ms", ""));
     }
     Ok(span)
 }
 
 fn rto_max(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
-    let span = side.or("rto_max", default, "default: the gateway's")?;
+    let span = side.or(SideKeys::rto_max, default, "default: the gateway's")?;
     if span < RTO_MAX.0 || span > RTO_MAX.1 {
-        return Err(side.refuse("rto_max", "1 s to 120 s", ""));
+        return Err(side.refuse(SideKeys::rto_max, "1 s to 120 s", ""));
     }
     Ok(span)
 }

@@ -29,6 +29,7 @@ use self::values::{
 use crate::daemon::{Group, LogLevel};
 use crate::document::quote;
 use crate::error::{Error, Problem};
+use crate::key::{self, Key};
 use crate::reader::Reader;
 use crate::reading;
 use crate::units::Fraction;
@@ -223,64 +224,125 @@ impl Tunnel {
     }
 }
 
+keys! {
+    /// Keys of a tunnel.
+    Keys {
+        /// {} | IP packets of a TUN device in UDP, or (`"bridge"`) Ethernet frames [between two
+        /// bridges](#between-two-bridges)
+        mode: ModeName = ModeName::Tun;
+        /// – | with `bridge`: interface towards the hop
+        interface;
+        /// – | local UDP address; `"[::]:51900"` accepts IPv4 too
+        listen;
+        /// {} | or `"none"`: neither [encrypted nor authenticated](#without-encryption)
+        security: SecurityName = SecurityName::Noise;
+        /// – | with `noise`: absolute path of this end's key; not readable by others
+        private_key_file;
+        /// – | with `none`: the only interface whose datagrams are accepted
+        trusted_interface;
+        /// – | with `none`: the name by which peers know this end
+        name;
+        /// {} | TUN (with `bridge` TAP) device
+        device: DeviceName = DeviceName(DEVICE.to_owned());
+        /// none | inner addresses, as `["10.20.0.1/24", "fd00:20::1/64"]`
+        address: List<Own> = List(Vec::new());
+        /// {} | a route into the device for each allowed network; `"off"`: you set up routing
+        routes: Routes = Routes::Allowed;
+        /// {} | control socket
+        control: Control = Control(DEFAULT_CONTROL.into());
+        /// the tunnel's | [as for the gateway](gateway.md#configuration)
+        control_group;
+        /// {} | [as for the gateway](gateway.md#configuration)
+        metrics: Or<Off, Metrics> = None.into(), log: LogLevel = LogLevel("info".to_owned());
+        peer;
+    }
+
+    /// Keys of a peer.
+    PeerKeys {
+        /// – | unique; with `none` it identifies the peer
+        name;
+        /// – | with `noise`
+        public_key;
+        /// none | with `noise`: additional shared secret
+        preshared_key_file;
+        /// none | host and UDP port; not for an end that only answers
+        endpoint;
+        /// – | the peer's inner networks, as destination of packets to it and source of packets from it. The longest
+        /// prefix wins
+        allowed;
+        /// {} | sends one after this long without traffic, 1 s to 1 h, and starts the session at once
+        keepalive: Or<Off, Positive<Duration>> = None.into();
+        /// {} | with `bridge`: the other end counts as gone after this long without an authenticated frame, 20 ms to 1 s.
+        /// Alike at both ends
+        silence: Positive<Duration> = Positive(SILENCE);
+        /// – | sending rate with IP headers, slightly below the hop's capacity, so that packets queue here, under
+        /// FQ-CoDel. `"auto"` [estimates it](models/two-ended-link.md#rate-estimation), between 8 kbps and 100 Gbps;
+        /// prefer a number if the rate is known and constant
+        rate;
+        /// {} | retransmissions, copies of real-time packets, coding before pauses; `"arq"`: retransmissions only. Each
+        /// end may differ
+        repair: Repair = Repair::Hybrid;
+        /// {} | each direction has its own; `"shared"`: one for both, as on Wi-Fi, for `rate = "auto"`. Alike at both ends
+        medium: Medium = Medium::Own;
+        /// {} | packets waiting for the peer
+        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | share of flows, at most 50 %, left unrepaired to [measure the gain](#what-repair-gains). Alike at both ends
+        ab: Fraction = Fraction::ZERO;
+    }
+}
+
+/// Returns the table of these keys in Markdown: "tunnel" or "tunnel-peer".
+pub fn key_table(name: &str) -> Option<String> {
+    let rows = match name {
+        "tunnel" => Keys::ROWS,
+        "tunnel-peer" => PeerKeys::ROWS,
+        _ => return None,
+    };
+    Some(key::table(&["key", "default", "meaning"], &[("", rows)]))
+}
+
 fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
-    root.allow(&[
-        "mode",
-        "interface",
-        "listen",
-        "security",
-        "private_key_file",
-        "trusted_interface",
-        "name",
-        "device",
-        "address",
-        "routes",
-        "control",
-        "control_group",
-        "metrics",
-        "log",
-        "peer",
-    ])?;
+    root.allow(Keys::NAMES)?;
     let mode = mode(root)?;
-    let security = match root.or("security", SecurityName::Noise, "default")? {
+    let security = match root.value(Keys::security)? {
         SecurityName::Noise => {
-            for key in ["trusted_interface", "name"] {
+            for key in [Keys::trusted_interface, Keys::name] {
                 if root.has(key) {
                     let message = "requires security = \"none\"".to_owned();
                     return Err(root.fail(key, Problem::Conflict(message)));
                 }
             }
-            refuse_key(root, "private_key_file")?;
-            let KeyFile(private_key_file) = root.required("private_key_file")?;
+            refuse_key(root, Keys::private_key_file)?;
+            let KeyFile(private_key_file) = root.required(Keys::private_key_file)?;
             Security::Noise { private_key_file }
         }
         SecurityName::None => {
-            if root.has("private_key_file") {
+            if root.has(Keys::private_key_file) {
                 let message = "not allowed with security = \"none\"".to_owned();
-                return Err(root.fail("private_key_file", Problem::Conflict(message)));
+                return Err(root.fail(Keys::private_key_file, Problem::Conflict(message)));
             }
-            let Interface(trusted_interface) = root.required("trusted_interface")?;
-            let Name(name) = root.required("name")?;
+            let Interface(trusted_interface) = root.required(Keys::trusted_interface)?;
+            let Name(name) = root.required(Keys::name)?;
             Security::None { trusted_interface, name }
         }
     };
-    let DeviceName(device) = root.or("device", DeviceName(DEVICE.to_owned()), "default")?;
+    let DeviceName(device) = root.value(Keys::device)?;
     if matches!(&security, Security::None { trusted_interface, .. } if *trusted_interface == device) {
-        return Err(root.refuse("device", "another name", "it is the trusted interface"));
+        return Err(root.refuse(Keys::device, "another name", "it is the trusted interface"));
     }
     if let Mode::Bridge { interface } = &mode {
         if *interface == device {
-            return Err(root.refuse("device", "another name", "it is the interface towards the hop"));
+            return Err(root.refuse(Keys::device, "another name", "it is the interface towards the hop"));
         }
         if matches!(&security, Security::None { trusted_interface, .. } if trusted_interface != interface) {
             let expected = format!("{}, the interface towards the hop", quote(interface));
-            return Err(root.refuse("trusted_interface", expected, "the other end is reachable only through it"));
+            return Err(root.refuse(Keys::trusted_interface, expected, "the other end is reachable only through it"));
         }
     }
-    let Control(control) = root.or("control", Control(DEFAULT_CONTROL.into()), "default")?;
-    let control_group = root.get("control_group")?;
-    let Or(metrics, _) = root.or::<Or<Off, Metrics>>("metrics", None.into(), "default")?;
-    let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
+    let Control(control) = root.value(Keys::control)?;
+    let control_group = root.get(Keys::control_group)?;
+    let Or(metrics, _) = root.value(Keys::metrics)?;
+    let LogLevel(log) = root.value(Keys::log)?;
     let peers = peers(root, &security, &mode)?;
     Ok(Tunnel {
         mode,
@@ -306,21 +368,21 @@ const NOT_ON_A_BRIDGE: &str = "not allowed with mode = \"bridge\", which has no 
 const ON_A_BRIDGE: &str = "requires mode = \"bridge\"";
 
 fn mode(root: &Reader<'_>) -> Result<Mode, Error> {
-    match root.or("mode", ModeName::Tun, "default")? {
+    match root.value(Keys::mode)? {
         ModeName::Bridge => {
-            refuse_keys(root, &["listen", "address", "routes"], NOT_ON_A_BRIDGE)?;
-            let HopInterface(interface) = root.required("interface")?;
+            refuse_keys(root, key_names!(Keys: listen, address, routes), NOT_ON_A_BRIDGE)?;
+            let HopInterface(interface) = root.required(Keys::interface)?;
             Ok(Mode::Bridge { interface })
         }
         ModeName::Tun => {
-            refuse_keys(root, &["interface"], ON_A_BRIDGE)?;
-            let Listen(listen) = root.required("listen")?;
-            let List(address) = root.or("address", List(Vec::<Own>::new()), "default")?;
+            refuse_keys(root, key_names!(Keys: interface), ON_A_BRIDGE)?;
+            let Listen(listen) = root.required(Keys::listen)?;
+            let List(address) = root.value(Keys::address)?;
             if address.len() > MOST_ADDRESSES {
-                return Err(root.refuse("address", format!("at most {MOST_ADDRESSES}"), ""));
+                return Err(root.refuse(Keys::address, format!("at most {MOST_ADDRESSES}"), ""));
             }
             let address = address.into_iter().map(|Own(address)| address).collect();
-            Ok(Mode::Tun { listen, address, routes: root.or("routes", Routes::Allowed, "default")? })
+            Ok(Mode::Tun { listen, address, routes: root.value(Keys::routes)? })
         }
     }
 }
@@ -330,10 +392,10 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
         Mode::Tun { .. } => "name, public_key and allowed",
         Mode::Bridge { .. } => "name and public_key",
     };
-    let readers = root.array("peer", &format!("tables, e.g. [[peer]] with {what}"))?;
+    let readers = root.array(Keys::peer, &format!("tables, e.g. [[peer]] with {what}"))?;
     if readers.is_empty() {
         let expected = format!("at least one peer, e.g. [[peer]] with {what}");
-        return Err(root.fail("peer", Problem::Missing { expected }));
+        return Err(root.fail(Keys::peer, Problem::Missing { expected }));
     }
     if let (Mode::Bridge { .. }, Some(second)) = (mode, readers.get(1)) {
         return Err(second.fail_here(Problem::Conflict("a bridge supports only one peer".to_owned())));
@@ -345,16 +407,16 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
     for reader in &readers {
         let peer = peer(reader, security, mode)?;
         if peers.iter().any(|other| other.name == peer.name) {
-            return Err(reader.refuse("name", "a unique name", "another peer has it"));
+            return Err(reader.refuse(PeerKeys::name, "a unique name", "another peer has it"));
         }
         if peer.public_key.is_some() && peers.iter().any(|other| other.public_key == peer.public_key) {
-            return Err(reader.refuse("public_key", "a unique key", "another peer has it"));
+            return Err(reader.refuse(PeerKeys::public_key, "a unique key", "another peer has it"));
         }
         // Overlaps are permitted: the longest prefix is selected. A repeated prefix is a mistake.
         for prefix in &peer.allowed {
             if let Some(other) = peers.iter().find(|other| other.allowed.contains(prefix)) {
                 let reason = format!("{prefix} is already assigned to peer \"{}\"", other.name);
-                return Err(reader.refuse("allowed", "addresses not assigned to another peer", reason));
+                return Err(reader.refuse(PeerKeys::allowed, "addresses not assigned to another peer", reason));
             }
         }
         peers.push(peer);
@@ -363,8 +425,8 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
 }
 
 /// Rejects a secret in place of its file, without showing it.
-fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
-    if reader.items().any(|(name, item)| name == key && values::is_key(&item.data)) {
+fn refuse_key(reader: &Reader<'_>, key: Key) -> Result<(), Error> {
+    if reader.items().any(|(name, item)| name == key.name() && values::is_key(&item.data)) {
         let message = "is the key itself; store it in a file that only root can read, and give its path".to_owned();
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
@@ -372,70 +434,57 @@ fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
 }
 
 fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, Error> {
-    reader.allow(&[
-        "name",
-        "public_key",
-        "preshared_key_file",
-        "endpoint",
-        "allowed",
-        "keepalive",
-        "silence",
-        "rate",
-        "repair",
-        "medium",
-        "queue",
-        "ab",
-    ])?;
-    let Name(name) = reader.required("name")?;
+    reader.allow(PeerKeys::NAMES)?;
+    let Name(name) = reader.required(PeerKeys::name)?;
     let (public_key, preshared_key_file) = match security {
         Security::Noise { .. } => {
-            let KeyText(key) = reader.required("public_key")?;
-            refuse_key(reader, "preshared_key_file")?;
-            (Some(key), reader.get::<KeyFile>("preshared_key_file")?)
+            let KeyText(key) = reader.required(PeerKeys::public_key)?;
+            refuse_key(reader, PeerKeys::preshared_key_file)?;
+            (Some(key), reader.get::<KeyFile>(PeerKeys::preshared_key_file)?)
         }
         Security::None { name: own, .. } => {
-            for key in ["public_key", "preshared_key_file"] {
+            for key in [PeerKeys::public_key, PeerKeys::preshared_key_file] {
                 if reader.has(key) {
                     let message = "not allowed with security = \"none\"".to_owned();
                     return Err(reader.fail(key, Problem::Conflict(message)));
                 }
             }
             if name == *own {
-                return Err(reader.refuse("name", "the other end's name", "it is this end's own"));
+                return Err(reader.refuse(PeerKeys::name, "the other end's name", "it is this end's own"));
             }
             (None, None)
         }
     };
     let (endpoint, allowed) = match mode {
         Mode::Tun { listen, .. } => {
-            refuse_keys(reader, &["silence"], ON_A_BRIDGE)?;
+            refuse_keys(reader, key_names!(PeerKeys: silence), ON_A_BRIDGE)?;
             (endpoint(reader, *listen)?, allowed(reader)?)
         }
         Mode::Bridge { .. } => {
-            refuse_keys(reader, &["endpoint", "allowed", "keepalive"], NOT_ON_A_BRIDGE)?;
+            refuse_keys(reader, key_names!(PeerKeys: endpoint, allowed, keepalive), NOT_ON_A_BRIDGE)?;
             (None, Vec::new())
         }
     };
-    let silence = reader.or("silence", Positive(SILENCE), "default")?.0;
+    let silence = reader.value(PeerKeys::silence)?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
-        return Err(reader.refuse("silence", "20 ms to 1 s, e.g. \"30 ms\"", ""));
+        return Err(reader.refuse(PeerKeys::silence, "20 ms to 1 s, e.g. \"30 ms\"", ""));
     }
-    let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
+    let Or(keepalive, _) = reader.value(PeerKeys::keepalive)?;
     let keepalive = keepalive.map(|Positive(interval)| interval);
     if keepalive.is_some_and(|interval| interval < KEEPALIVES[0] || interval > KEEPALIVES[1]) {
-        return Err(reader.refuse("keepalive", "1 s to 1 h, e.g. \"10 s\", or \"off\"", ""));
+        return Err(reader.refuse(PeerKeys::keepalive, "1 s to 1 h, e.g. \"10 s\", or \"off\"", ""));
     }
     let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
-    let Or(rate, _) = reader.required::<Or<Auto, Rate>>("rate")?;
+    let Or(rate, _) = reader.required::<Or<Auto, Rate>>(PeerKeys::rate)?;
     if rate.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
-        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, e.g. \"10 Mbps\", or \"auto\"", ""));
+        return Err(reader.refuse(PeerKeys::rate, "8 kbps to 100 Gbps, e.g. \"10 Mbps\", or \"auto\"", ""));
     }
-    let repair = reader.or("repair", Repair::Hybrid, "default")?;
-    let medium = reader.or("medium", Medium::Own, "default")?;
-    let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
-    let ab = reader.or("ab", Fraction::ZERO, "default")?;
+    let repair = reader.value(PeerKeys::repair)?;
+    let medium = reader.value(PeerKeys::medium)?;
+    let Whole(queue) = reader.value(PeerKeys::queue)?;
+    let ab = reader.value(PeerKeys::ab)?;
     if ab > MOST_UNREPAIRED {
-        return Err(reader.refuse("ab", "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));
+        return Err(reader.refuse(PeerKeys::ab, "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));
     }
     let rate = rate.map(|Rate(rate)| rate);
     Ok(Peer {
@@ -455,26 +504,30 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
 }
 
 fn endpoint(reader: &Reader<'_>, listen: SocketAddr) -> Result<Option<Endpoint>, Error> {
-    let endpoint: Option<Endpoint> = reader.get("endpoint")?;
+    let endpoint: Option<Endpoint> = reader.get(PeerKeys::endpoint)?;
     if let Some(address) = endpoint.as_ref().and_then(Endpoint::address)
         && address.is_ipv4() != listen.is_ipv4()
         && !(listen.is_ipv6() && listen.ip().is_unspecified())
     {
         let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
-        return Err(reader.refuse("endpoint", format!("an address of {kind}"), format!("listen is one of {kind}")));
+        return Err(reader.refuse(
+            PeerKeys::endpoint,
+            format!("an address of {kind}"),
+            format!("listen is one of {kind}"),
+        ));
     }
     Ok(endpoint)
 }
 
 fn allowed(reader: &Reader<'_>) -> Result<Vec<IpNet>, Error> {
-    let List(allowed) = reader.required::<List<Prefix>>("allowed")?;
+    let List(allowed) = reader.required::<List<Prefix>>(PeerKeys::allowed)?;
     if allowed.len() > MOST_PREFIXES {
-        return Err(reader.refuse("allowed", format!("at most {MOST_PREFIXES}"), ""));
+        return Err(reader.refuse(PeerKeys::allowed, format!("at most {MOST_PREFIXES}"), ""));
     }
     let mut prefixes: Vec<IpNet> = Vec::new();
     for Prefix(prefix) in allowed {
         if prefixes.contains(&prefix) {
-            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is listed twice")));
+            return Err(reader.refuse(PeerKeys::allowed, "each prefix once", format!("{prefix} is listed twice")));
         }
         prefixes.push(prefix);
     }

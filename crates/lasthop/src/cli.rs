@@ -94,6 +94,9 @@ pub enum Command {
     /// Print a manual page
     #[command(hide = true)]
     Man(ManArgs),
+    /// Print a table of the keys of scenarios, gateway or tunnel, for the documentation
+    #[command(hide = true)]
+    Keys(KeysArgs),
 }
 
 #[derive(Args, Debug)]
@@ -486,4 +489,10 @@ pub struct ManArgs {
     /// Write the pages of all commands to this folder
     #[arg(long, short, value_name = "DIR", conflicts_with = "command")]
     pub out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct KeysArgs {
+    /// Name of the table, e.g. "links"
+    pub table: String,
 }

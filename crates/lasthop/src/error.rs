@@ -142,6 +142,8 @@ pub enum Error {
     Promise { path: PathBuf, error: lasthop_study::promise::PromiseError },
     #[error("man {given}: no such command")]
     Man { given: String },
+    #[error("keys {given}: no such table")]
+    Keys { given: String },
     #[cfg(live)]
     #[error(transparent)]
     Lab(#[from] lasthop_lab::LabError),

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Gateway(args) => commands::gateway::execute(&args),
         #[cfg(live)]
         Command::Tunnel(args) => commands::tunnel::execute(&args),
+        Command::Keys(args) => commands::keys::execute(&args),
         Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };

@@ -180,6 +180,13 @@ fn the_page_on_adding_shows_what_is_compiled() {
     judge_document("docs/models/adding.md");
 }
 
+#[test]
+fn the_tables_of_keys_show_what_is_declared() {
+    for page in ["docs/scenarios.md", "docs/gateway.md", "docs/tunnel.md"] {
+        judge_document(page);
+    }
+}
+
 /// A block of Rust that is not compiled goes out of date silently.
 #[test]
 fn blocks_of_rust_come_from_files() {

@@ -65,6 +65,12 @@ impl<T: Copy> BlockWindow<T> {
         self.waits + usize::from(self.next.is_some())
     }
 
+    /// Returns the first frame that waits to be retransmitted, or did not fit.
+    pub fn first_waiting(&self) -> Option<T> {
+        let entry = self.entries.iter().find(|entry| matches!(entry.state, State::Waits(_)));
+        entry.map(|entry| entry.item).or(self.next.map(|(item, _)| item))
+    }
+
     /// Removes and returns all frames, in any state, in order.
     pub fn drain(&mut self) -> Vec<T> {
         self.waits = 0;

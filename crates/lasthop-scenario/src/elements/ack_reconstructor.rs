@@ -12,18 +12,25 @@ use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 use crate::values::{Count, Off, Or, Whole};
 
-pub(super) static KIND: Kind =
-    Kind { name: "ack-reconstructor", keys: &[&["spacing", "connections"]], ends: Ends::One, read };
+pub(super) static KIND: Kind = Kind { name: "ack-reconstructor", keys: &[Keys::NAMES], ends: Ends::One, read };
+
+keys! {
+    /// Keys of a reconstructor.
+    pub(crate) Keys {
+        /// {} | ack-reconstructor: segments per acknowledgment, 1 to 64 (`ack_thresh`, RFC 3449 §5.3.1), `"off"`: forwards
+        /// all; connections tracked
+        spacing: Or<Off, Whole<1, 64>> = ReconstructorConfig::default().spacing.map(Whole).into(),
+        connections: Count = Whole(ReconstructorConfig::default().connections as u32);
+    }
+}
 
 /// An element that recreates missing acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckReconstructor(pub ReconstructorConfig);
 
 fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
-    let default = ReconstructorConfig::default();
-    let Or(spacing, _) = reader.or::<Or<Off, Whole<1, 64>>>("spacing", default.spacing.map(Whole).into(), "default")?;
-    let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
-    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
+    let Or(spacing, _) = reader.value(Keys::spacing)?;
+    let Whole(connections) = reader.value(Keys::connections)?;
     let spacing = spacing.map(|Whole(spacing)| spacing);
     let config = ReconstructorConfig { spacing, connections: connections as usize };
     Ok(AnyPart::new(AckReconstructor(config)))

@@ -8,12 +8,17 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
+use crate::key::Key;
 use crate::reader::Reader;
 use crate::values::{Count, Estimated, Off, Or, Positive, Unlimited, Whole, choices};
 use crate::{Error, Problem};
 
-pub(super) static KIND: Kind =
-    Kind { name: "arq", keys: &[&ARQ_KEYS], ends: Ends::Both, read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))) };
+pub(super) static KIND: Kind = Kind {
+    name: "arq",
+    keys: &[Keys::NAMES],
+    ends: Ends::Both,
+    read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))),
+};
 
 /// One end of automatic repeat request.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,19 +52,27 @@ impl Element for Arq {
     }
 }
 
-/// All keys of a link protocol.
-pub(crate) const ARQ_KEYS: [&str; 10] = [
-    "preset",
-    "protocol",
-    "window",
-    "header",
-    "timer",
-    "timer_min",
-    "nack_again",
-    "max_retransmissions",
-    "delivery",
-    "queue",
-];
+keys! {
+    /// Keys of a link protocol.
+    pub(crate) Keys {
+        /// none | of the keys below: `"cdma"`, `"tdma"` ([presets](models/arq.md#presets))
+        preset;
+        /// {} | or `"go-back-n"`, `"stop-and-wait"`
+        protocol: Protocol = DEFAULT.protocol;
+        /// {} | unacknowledged frames, 1 to 32768; bytes added to a frame, and of a control frame
+        window: Whole<1, 32_768> = Whole(DEFAULT.window.into()), header: Whole<0, 64> = Whole(DEFAULT.header.into());
+        /// `"900 ms"`, `"200 ms"` | retransmission timer; `"estimated"`: as RFC 6298, and its minimum
+        timer, timer_min;
+        /// {} | interval at which the receiver repeats a request
+        nack_again: Or<Off, Positive<Duration>> = DEFAULT.nack_again.map(Positive).into();
+        /// {} | per frame, which is then abandoned
+        max_retransmissions: Or<Unlimited, Whole<0, 1000>> = DEFAULT.max_retransmissions.map(Whole).into();
+        /// {} | `"immediate"`: also behind a gap
+        delivery: Delivery = DEFAULT.delivery;
+        /// {} | packets waiting for the window; the excess is dropped
+        queue: Count = Whole(DEFAULT.queue);
+    }
+}
 
 /// Defaults: the values that fit the second study best (docs/models/arq.md).
 const DEFAULT: ArqConfig = ArqConfig {
@@ -117,18 +130,18 @@ impl LinkPreset {
 
 /// Reads the keys of a link protocol from a table, which may be absent.
 pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
-    let preset = reader.get::<LinkPreset>("preset")?;
+    let preset = reader.get::<LinkPreset>(Keys::preset)?;
     let (base, source) = preset.map_or((DEFAULT, "default"), |preset| (preset.config(), preset.source()));
-    let protocol = reader.or("protocol", base.protocol, source)?;
-    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(base.window.into()), source)?;
-    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(base.header.into()), source)?;
-    let timer = timer(reader, base.timer, source)?;
+    let protocol = reader.or(Keys::protocol, base.protocol, source)?;
+    let Whole(window) = reader.or::<Whole<1, 32_768>>(Keys::window, Whole(base.window.into()), source)?;
+    let Whole(header) = reader.or::<Whole<0, 64>>(Keys::header, Whole(base.header.into()), source)?;
+    let timer = timer(reader, [Keys::timer, Keys::timer_min], base.timer, source)?;
     let again = base.nack_again.map(Positive);
-    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), source)?;
+    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>(Keys::nack_again, again.into(), source)?;
     let most = base.max_retransmissions.map(Whole);
-    let Or(most, _) = reader.or::<Or<Unlimited, Whole<0, 1000>>>("max_retransmissions", most.into(), source)?;
-    let delivery = reader.or("delivery", base.delivery, source)?;
-    let Whole(queue) = reader.or::<Count>("queue", Whole(base.queue), source)?;
+    let Or(most, _) = reader.or::<Or<Unlimited, Whole<0, 1000>>>(Keys::max_retransmissions, most.into(), source)?;
+    let delivery = reader.or(Keys::delivery, base.delivery, source)?;
+    let Whole(queue) = reader.or::<Count>(Keys::queue, Whole(base.queue), source)?;
     Ok(ArqConfig {
         protocol,
         window: window as u16,
@@ -142,21 +155,26 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
 }
 
 /// Reads `timer`, a time, or "estimated" with `timer_min`. The default is `default`, which comes from `source`.
-pub(super) fn timer(reader: &Reader<'_>, default: Timer, source: &str) -> Result<Timer, Error> {
+pub(super) fn timer(
+    reader: &Reader<'_>,
+    [timer, timer_min]: [Key; 2],
+    default: Timer,
+    source: &str,
+) -> Result<Timer, Error> {
     let (fixed, least) = match default {
         Timer::Fixed(span) => (Or(Some(Positive(span)), Estimated), Duration::from_millis(200)),
         Timer::Estimated { min } => (Or(None, Estimated), min),
     };
-    Ok(match reader.or::<Or<Estimated, Positive<Duration>>>("timer", fixed, source)? {
+    Ok(match reader.or::<Or<Estimated, Positive<Duration>>>(timer, fixed, source)? {
         Or(Some(Positive(span)), _) => {
-            if reader.has("timer_min") {
+            if reader.has(timer_min) {
                 let message = "requires timer = \"estimated\"".to_owned();
-                return Err(reader.fail("timer_min", Problem::Conflict(message)));
+                return Err(reader.fail(timer_min, Problem::Conflict(message)));
             }
             Timer::Fixed(span)
         }
         Or(None, _) => {
-            let Positive(min) = reader.or("timer_min", Positive(least), source)?;
+            let Positive(min) = reader.or(timer_min, Positive(least), source)?;
             Timer::Estimated { min }
         }
     })

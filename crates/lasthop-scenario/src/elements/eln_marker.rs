@@ -10,14 +10,22 @@ use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 
-pub(super) static KIND: Kind = Kind { name: "eln-marker", keys: &[&["knowledge"]], ends: Ends::One, read };
+pub(super) static KIND: Kind = Kind { name: "eln-marker", keys: &[Keys::NAMES], ends: Ends::One, read };
+
+keys! {
+    /// Keys of a marker.
+    pub(crate) Keys {
+        /// {} | eln-marker: data that passed it in order was corrupted beyond; `"told"`: as radios report
+        knowledge: ElnKnowledge = ElnKnowledge::Own;
+    }
+}
 
 /// An element that marks acknowledgments with ELN, with this source of knowledge about corruption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElnMarker(pub ElnKnowledge);
 
 fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
-    Ok(AnyPart::new(ElnMarker(reader.or("knowledge", ElnKnowledge::Own, "default")?)))
+    Ok(AnyPart::new(ElnMarker(reader.value(Keys::knowledge)?)))
 }
 
 impl ElnMarker {

@@ -1,30 +1,30 @@
 //! Kinds of elements, each in a file of its own: its name, its keys and their reader, its requirements for endpoints,
 //! and its state machine. A new kind is a file here and a line in `KINDS`.
 
-mod ack_reconstructor;
-mod arq;
-mod eln_marker;
+pub(crate) mod ack_reconstructor;
+pub(crate) mod arq;
+pub(crate) mod eln_marker;
 mod part;
-mod radio;
-mod snoop;
-mod split;
+pub(crate) mod radio;
+pub(crate) mod snoop;
+pub(crate) mod split;
 mod srp;
-mod two_ended;
+pub(crate) mod two_ended;
 
 pub use self::ack_reconstructor::AckReconstructor;
-pub(crate) use self::arq::{ARQ_KEYS, read as read_arq};
 pub use self::arq::{Arq, LinkPreset};
+pub(crate) use self::arq::{Keys as ArqKeys, read as read_arq};
 pub use self::eln_marker::ElnMarker;
-pub(crate) use self::part::{AnyPart, Beyond, Duty, Kind, Part};
+pub(crate) use self::part::{AnyPart, Beyond, Duty, Kind, Part, PortKeys};
 pub use self::radio::HopRadio;
 pub use self::snoop::Snoop;
-pub(crate) use self::snoop::{CACHE_KEYS, cache};
+pub(crate) use self::snoop::{Keys as CacheKeys, cache};
 pub use self::split::Split;
-pub(crate) use self::split::{RELAY_KEYS, Relay, RelayPart, endpoint, relay};
+pub(crate) use self::split::{Keys as RelayKeys, Relay, RelayPart, endpoint, relay};
 pub use self::srp::Srp;
-pub(crate) use self::srp::{SRP_KEYS, SrpKeys, SrpPart, read as read_srp};
+pub(crate) use self::srp::{Keys as SrpKeys, SrpPart, SrpSettings, read as read_srp};
+pub(crate) use self::two_ended::{Keys as TwoEndedKeys, TwoEndedSettings, read as read_two_ended};
 pub use self::two_ended::{SendingRate, TwoEnded};
-pub(crate) use self::two_ended::{TWO_ENDED_KEYS, TwoEndedKeys, read as read_two_ended};
 
 use crate::document::{Data, quote};
 use crate::reader::Value;

@@ -12,6 +12,14 @@ use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 
+keys! {
+    /// Keys of a port.
+    pub(crate) PortKeys {
+        /// required | the router, and the port by its link
+        router, link;
+    }
+}
+
 /// A kind of element in a scenario.
 #[derive(Debug)]
 pub(crate) struct Kind {

@@ -14,10 +14,22 @@ use crate::values::{Count, Positive, Whole};
 
 pub(super) static KIND: Kind = Kind {
     name: "radio",
-    keys: &[&["exchange", "threshold", "header", "message", "connections"]],
+    keys: &[Keys::NAMES],
     ends: Ends::Both,
     read: |reader, _| Ok(AnyPart::new(HopRadio(read(reader)?))),
 };
+
+keys! {
+    /// Keys of the radios of a hop.
+    pub(crate) Keys {
+        /// {} | radio: interval of queue reports; queue length from which missing frames count as queue drops
+        /// ([chain](models/wireless-chain.md))
+        exchange: Positive<Duration> = Positive(Duration::from_millis(200)), threshold: Whole<0, 65_535> = Whole(5);
+        // A kind, the number, and padding.
+        /// {} | radio: bytes before each packet, of each report; connections tracked
+        header: Whole<0, 64> = Whole(4), message: Whole<0, 64> = Whole(20), connections: Count = Whole(16_384);
+    }
+}
 
 /// One of the two radios of a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +37,11 @@ pub struct HopRadio(pub RadioConfig);
 
 /// Reads the configuration of the near end, the router's.
 fn read(reader: &Reader<'_>) -> Result<RadioConfig, Error> {
-    let Positive(exchange) = reader.or("exchange", Positive(Duration::from_millis(200)), "default")?;
-    let Whole(threshold) = reader.or::<Whole<0, 65_535>>("threshold", Whole(5), "default")?;
-    // A kind, the number, and padding.
-    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(4), "default")?;
-    let Whole(message) = reader.or::<Whole<0, 64>>("message", Whole(20), "default")?;
-    let Whole(connections) = reader.or::<Count>("connections", Whole(16_384), "default")?;
+    let Positive(exchange) = reader.value(Keys::exchange)?;
+    let Whole(threshold) = reader.value(Keys::threshold)?;
+    let Whole(header) = reader.value(Keys::header)?;
+    let Whole(message) = reader.value(Keys::message)?;
+    let Whole(connections) = reader.value(Keys::connections)?;
     Ok(RadioConfig {
         end: End::Near,
         exchange,

@@ -8,16 +8,24 @@ use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::Error;
 use crate::reader::Reader;
-use crate::snoop::{KIND_KEYS, REPAIR_KEYS, kind, repair};
+use crate::snoop::{KindKeys, RepairKeys, kind, repair};
 use crate::tcp::TcpSpec;
 use crate::units::ByteSize;
 use crate::values::{Count, Whole};
 
 pub(super) static KIND: Kind =
-    Kind { name: "snoop", keys: &[&KIND_KEYS, &CACHE_KEYS, &REPAIR_KEYS], ends: Ends::One, read };
+    Kind { name: "snoop", keys: &[KindKeys::NAMES, Keys::NAMES, RepairKeys::NAMES], ends: Ends::One, read };
 
-/// Keys of the cache.
-pub(crate) const CACHE_KEYS: [&str; 3] = ["cache", "connections", "priority"];
+keys! {
+    /// Keys of the cache.
+    pub(crate) Keys {
+        /// `"16 MiB"`, 16384 | local retransmission: bytes cached in all, connections tracked
+        cache, connections;
+        /// `"auto"` | local retransmissions go ahead of (`"urgent"`) or behind (`"normal"`) queued data; `"auto"`: urgent
+        /// under TCP-aware schemes
+        priority;
+    }
+}
 
 /// Local retransmission: the four link-layer schemes of the first study, and the gateway's.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,15 +38,15 @@ fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
 
 /// Reads a cache with its parameters; detection and awareness are those of `default`.
 pub(crate) fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
-    let ByteSize(cache_bytes) = reader.or("cache", ByteSize(default.cache_bytes), "default")?;
+    let ByteSize(cache_bytes) = reader.or(Keys::cache, ByteSize(default.cache_bytes), "default")?;
     if cache_bytes == 0 {
-        return Err(reader.refuse("cache", "a size above zero", ""));
+        return Err(reader.refuse(Keys::cache, "a size above zero", ""));
     }
     let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
-    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
+    let Whole(connections) = reader.or::<Count>(Keys::connections, Whole(connections), "default")?;
     let config = SnoopConfig { cache_bytes, connections: connections as usize, ..default };
     let config = repair(reader, config)?;
-    let priority = reader.or("priority", config.priority, "default")?;
+    let priority = reader.or(Keys::priority, config.priority, "default")?;
     Ok(SnoopConfig { priority, ..config })
 }
 

@@ -9,7 +9,7 @@ use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
-use super::part::{AnyPart, Beyond, Duty, Kind, Part};
+use super::part::{AnyPart, Beyond, Duty, Kind, Part, PortKeys};
 use crate::modern;
 use crate::reader::{Reader, Value};
 use crate::tcp::{Base, TcpSpec};
@@ -17,10 +17,24 @@ use crate::units::ByteSize;
 use crate::values::Window;
 use crate::{Error, Problem};
 
-pub(super) static KIND: Kind = Kind { name: "split", keys: &[&["recovery"], &RELAY_KEYS], ends: Ends::One, read };
+pub(super) static KIND: Kind = Kind { name: "split", keys: &[SplitKeys::NAMES, Keys::NAMES], ends: Ends::One, read };
 
-/// Keys of a relay.
-pub(crate) const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
+keys! {
+    /// Keys of the element, besides those of a relay.
+    pub(crate) SplitKeys {
+        /// {} | split: loss recovery at both ends of the connection beyond the link
+        recovery: Recovery = Recovery::RENO;
+    }
+
+    /// Keys of a relay.
+    pub(crate) Keys {
+        // "64 KB of buffer at the base" ([a] §IV-C).
+        /// {} | split connection: per connection and direction
+        split_buffer: Window = Window(64 << 10);
+        /// as `[tcp]` | TCP keys of the relay's two ends
+        wired_tcp, wireless_tcp;
+    }
+}
 
 /// Relay of a split connection.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,28 +67,27 @@ pub(crate) struct RelayPart {
 }
 
 fn read(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error> {
-    let recovery = reader.or("recovery", Recovery::RENO, "default")?;
+    let recovery = reader.value(SplitKeys::recovery)?;
     Ok(AnyPart::new(RelayPart { relay: relay(reader, common)?, recovery }))
 }
 
 /// Reads a relay's keys.
 pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {
     let (buffer, wired) = relay_end(reader, common)?;
-    let wireless = modern::read(&reader.section("wireless_tcp")?, Base::RelayEnd(common, buffer))?;
+    let wireless = modern::read(&reader.section(Keys::wireless_tcp)?, Base::RelayEnd(common, buffer))?;
     Ok(Relay { buffer, wired, wireless })
 }
 
 /// Reads the buffer and the endpoint that faces the router.
 pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, TcpSpec), Error> {
-    // "64 KB of buffer at the base" ([a] §IV-C).
-    let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
+    let Window(buffer) = reader.value(Keys::split_buffer)?;
     if buffer < common.mss() {
         let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.mss().into()));
-        let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
+        let key = if reader.has(Keys::split_buffer) { Keys::split_buffer.plain() } else { PortKeys::router };
         let message = format!("split_buffer = {buffer} is smaller than one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
-    Ok((buffer, modern::read(&reader.section("wired_tcp")?, Base::RelayEnd(common, buffer))?))
+    Ok((buffer, modern::read(&reader.section(Keys::wired_tcp)?, Base::RelayEnd(common, buffer))?))
 }
 
 impl Part for RelayPart {

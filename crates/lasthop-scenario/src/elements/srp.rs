@@ -13,7 +13,7 @@ use lasthop_sim::sim::tick_phase;
 
 use super::arq::timer;
 use super::part::{AnyPart, Beyond, Duty, Kind, Part};
-use super::split::{Relay, endpoint, relay_end};
+use super::split::{Keys as RelayKeys, Relay, endpoint, relay_end};
 use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
@@ -21,7 +21,7 @@ use crate::values::{Off, Or, Positive, Whole};
 
 pub(super) static KIND: Kind = Kind {
     name: "srp",
-    keys: &[&SRP_KEYS, &["split_buffer", "wired_tcp"]],
+    keys: &[Keys::NAMES, key_names!(RelayKeys: split_buffer, wired_tcp)],
     ends: Ends::Both,
     read: |reader, common| {
         let keys = read(reader)?;
@@ -30,8 +30,17 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Keys of selective repeat below a split connection.
-pub(crate) const SRP_KEYS: [&str; 5] = ["window", "header", "timer", "timer_min", "nack_again"];
+keys! {
+    /// Keys of selective repeat below a split connection.
+    pub(crate) Keys {
+        window: Whole<1, 32_768> = Whole(32);
+        // IPv4, UDP, the number of selective repeat, the session and the datagram's fields, rounded up to a multiple of
+        // four.
+        header: Whole<0, 64> = Whole(40);
+        timer, timer_min;
+        nack_again: Or<Off, Positive<Duration>> = Some(Positive(Duration::from_millis(100))).into();
+    }
+}
 
 /// One end of the wireless half.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,7 +53,7 @@ pub struct Srp {
 
 /// Settings of the protocol in a scenario.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct SrpKeys {
+pub(crate) struct SrpSettings {
     window: u16,
     header: u16,
     timer: Timer,
@@ -54,34 +63,32 @@ pub(crate) struct SrpKeys {
 /// The protocol, and the base station's endpoint towards the wire.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SrpPart {
-    keys: SrpKeys,
+    keys: SrpSettings,
     buffer: u32,
     wired: TcpSpec,
 }
 
 impl SrpPart {
     /// Creates the part, with the base station's settings for all split connections.
-    pub(crate) fn new(keys: &SrpKeys, relay: &Relay) -> Self {
+    pub(crate) fn new(keys: &SrpSettings, relay: &Relay) -> Self {
         Self { keys: keys.clone(), buffer: relay.buffer, wired: relay.wired.clone() }
     }
 }
 
 /// Reads the keys from a table, which may be absent.
-pub(crate) fn read(reader: &Reader<'_>) -> Result<SrpKeys, Error> {
-    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(32), "default")?;
-    // IPv4, UDP, the number of selective repeat, the session and the datagram's fields, rounded up to a multiple of
-    // four.
-    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(40), "default")?;
-    let timer = timer(reader, Timer::Estimated { min: Duration::from_millis(200) }, "default")?;
-    let again = Some(Positive(Duration::from_millis(100)));
-    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), "default")?;
+pub(crate) fn read(reader: &Reader<'_>) -> Result<SrpSettings, Error> {
+    let Whole(window) = reader.value(Keys::window)?;
+    let Whole(header) = reader.value(Keys::header)?;
+    let timer =
+        timer(reader, [Keys::timer, Keys::timer_min], Timer::Estimated { min: Duration::from_millis(200) }, "default")?;
+    let Or(nack_again, _) = reader.value(Keys::nack_again)?;
     let nack_again = nack_again.map(|Positive(span)| span);
-    Ok(SrpKeys { window: window as u16, header: header as u16, timer, nack_again })
+    Ok(SrpSettings { window: window as u16, header: header as u16, timer, nack_again })
 }
 
 impl Part for SrpPart {
     fn place(&self, scheme: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
-        let SrpKeys { window, header, timer, nack_again } = self.keys;
+        let SrpSettings { window, header, timer, nack_again } = self.keys;
         AnyElement::new(Srp {
             config: SrpConfig { window, header, timer, nack_again, buffer: self.buffer },
             tcp: Arc::new(Duty::of(scheme.recovery).apply(&self.wired)),

@@ -20,10 +20,10 @@ use crate::values::{Auto, Or, Positive, SameAsLink, Whole};
 
 pub(super) static KIND: Kind = Kind {
     name: "two-ended",
-    keys: &[&["repair"], &TWO_ENDED_KEYS],
+    keys: &[RepairKeys::NAMES, Keys::NAMES],
     ends: Ends::Both,
     read: |reader, _| {
-        let repair = reader.or("repair", LinkRepair::Adaptive, "default")?;
+        let repair = reader.value(RepairKeys::repair)?;
         Ok(AnyPart::new(read(reader)?.with(repair)))
     },
 };
@@ -139,19 +139,43 @@ impl Element for TwoEnded {
     }
 }
 
-/// All keys of a two-ended link.
-pub(crate) const TWO_ENDED_KEYS: [&str; 8] =
-    ["rate", "header", "queue", "target", "interval", "share_data", "share_coded", "share_wait"];
+keys! {
+    /// Key of the element, besides those of all two-ended links.
+    pub(crate) RepairKeys {
+        /// {} | element: `"repeat"` (`LINK-ARQ`), `"share"` (`LINK-FEC`), `"adaptive"` (`LINK-HYBRID`), `"airmail"`
+        /// (`AIRMAIL`, the router is its base station)
+        repair: LinkRepair = LinkRepair::Adaptive;
+    }
+
+    /// Keys of a two-ended link.
+    pub(crate) Keys {
+        /// {} | sending rate including the header: the link's, or `"auto"`: estimated
+        rate: Or<Auto, Or<SameAsLink, Rate>> = Or(Some(Or(None, SameAsLink)), Auto);
+        // IPv4, UDP, the number, the tag, and the fields of a data frame (docs/models/two-ended-link.md).
+        /// {} | bytes added to each packet, 0 to 256
+        header: Whole<0, 256> = Whole(58);
+        /// {} | packets, under FQ-CoDel
+        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | FQ-CoDel's above the hop's round trip (at least 1.5 frames); interval at least ten times the target
+        target: Positive<Duration> = Positive(Duration::from_millis(40)),
+        interval: Positive<Duration> = Positive(Duration::from_millis(100));
+        // Common settings of kcptun and UDPspeeder.
+        /// {} | `"share"`: packets and coded frames per block, 1 to 128
+        share_data: Whole<1, 128> = Whole(20), share_coded: Whole<1, 128> = Whole(3);
+        /// {} | `"share"`: an incomplete block closes this long after its last packet
+        share_wait: Positive<Duration> = Positive(Duration::from_millis(8));
+    }
+}
 
 /// Settings of a two-ended link in a scenario, independent of the repair.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct TwoEndedKeys {
+pub(crate) struct TwoEndedSettings {
     /// Settings of an end, without the keys of [`Repair::Share`].
     end: TwoEnded,
     share: Share,
 }
 
-impl TwoEndedKeys {
+impl TwoEndedSettings {
     /// Sets the flows that bypass it.
     pub fn passing(mut self, past: Vec<FlowId>) -> Self {
         self.end.past = past;
@@ -171,23 +195,20 @@ impl TwoEndedKeys {
 }
 
 /// Reads the keys from a table, which may be absent.
-pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
-    let given = Or(Some(Or(None, SameAsLink)), Auto);
-    let rate = match reader.or::<Or<Auto, Or<SameAsLink, Rate>>>("rate", given, "default")? {
+pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
+    let rate = match reader.value(Keys::rate)? {
         Or(None, Auto) => SendingRate::Auto,
         Or(Some(Or(None, SameAsLink)), Auto) => SendingRate::SameAsLink,
         Or(Some(Or(Some(Rate(rate)), SameAsLink)), Auto) => SendingRate::Given(rate),
     };
-    // IPv4, UDP, the number, the tag, and the fields of a data frame (docs/models/two-ended-link.md).
-    let Whole(header) = reader.or::<Whole<0, 256>>("header", Whole(58), "default")?;
-    let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
-    let Positive(target) = reader.or("target", Positive(Duration::from_millis(40)), "default")?;
-    let Positive(interval) = reader.or("interval", Positive(Duration::from_millis(100)), "default")?;
-    // Common settings of kcptun and UDPspeeder.
-    let Whole(data) = reader.or::<Whole<1, 128>>("share_data", Whole(20), "default")?;
-    let Whole(coded) = reader.or::<Whole<1, 128>>("share_coded", Whole(3), "default")?;
-    let Positive(wait) = reader.or("share_wait", Positive(Duration::from_millis(8)), "default")?;
+    let Whole(header) = reader.value(Keys::header)?;
+    let Whole(queue) = reader.value(Keys::queue)?;
+    let Positive(target) = reader.value(Keys::target)?;
+    let Positive(interval) = reader.value(Keys::interval)?;
+    let Whole(data) = reader.value(Keys::share_data)?;
+    let Whole(coded) = reader.value(Keys::share_coded)?;
+    let Positive(wait) = reader.value(Keys::share_wait)?;
     let end =
         TwoEnded { rate, repair: Repair::Adaptive, header: header as u16, queue, target, interval, past: Vec::new() };
-    Ok(TwoEndedKeys { end, share: Share { data: data as u8, coded: coded as u8, wait } })
+    Ok(TwoEndedSettings { end, share: Share { data: data as u8, coded: coded as u8, wait } })
 }

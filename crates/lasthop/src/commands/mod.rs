@@ -12,6 +12,7 @@ pub mod explain;
 pub mod fit;
 #[cfg(live)]
 pub mod gateway;
+pub mod keys;
 #[cfg(live)]
 pub mod lab;
 pub mod man;

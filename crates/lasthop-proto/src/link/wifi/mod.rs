@@ -30,7 +30,8 @@ use crate::time::{Duration, Instant};
 pub struct WifiSpec {
     /// Rule by which a station with several receivers chooses the next one.
     pub turns: Turns,
-    /// Longer wait (EIFS) of all stations after a transmission that could not be received.
+    /// Longer waits after failures: EIFS of the others after a collision, the timeout of the acknowledgment of the senders.
+    /// Without, all wait for the interframe space alone, as in Bianchi's model.
     pub eifs: Switch,
     /// Interval of the beacons that one station sends; `None` for no beacons.
     pub beacon: Option<Duration>,
@@ -43,6 +44,8 @@ pub enum Turns {
     Airtime,
     /// Equal numbers of transmissions.
     Transmissions,
+    /// The receiver of the oldest frame, as with one queue for all.
+    Arrival,
 }
 
 /// Parameters of a line: one direction of a link.
@@ -113,7 +116,7 @@ const RTS: u32 = 20;
 const CTS: u32 = 14;
 /// Beacon: size in bytes, at 6 Mbps (ns-3's).
 const BEACON: u32 = 156;
-/// Time after which a sender misses an acknowledgment, besides SIFS and a slot: the delay of a preamble's detection.
+/// Time until a preamble is detected.
 const DETECTION: Duration = Duration::from_micros(20);
 /// Time after which a transmission is heard (aCCATime of OFDM).
 const HEARING: Duration = Duration::from_micros(4);
@@ -125,16 +128,29 @@ const fn join(before: u32, bytes: u32) -> u32 {
     before.saturating_add(before.wrapping_neg() % 4).saturating_add(bytes).saturating_add(DELIMITER)
 }
 
+/// A frame in the window.
+#[derive(Clone, Copy, Debug)]
+struct Sending<T> {
+    item: T,
+    /// Start of the first transmission.
+    start: Instant,
+    /// Time when it came, if known, otherwise `start`.
+    came: Instant,
+}
+
 /// One direction of a link.
 struct Line<T> {
     spec: LineSpec,
     /// Line of the opposite direction.
     back: Option<usize>,
-    window: BlockWindow<(T, Instant)>,
+    window: BlockWindow<Sending<T>>,
     errors: FrameErrors,
     control: RateControl,
     /// Indicates that the driver's queue may have frames.
     queued: bool,
+    /// Arrival times of the frames in the driver's queue, for [`Turns::Arrival`]. Frames that a queue drops after it took
+    /// them make them too early.
+    arrivals: VecDeque<Instant>,
     /// Transmissions in succession that nobody acknowledged.
     failures: u32,
     /// Time on the air in total; start and end of the last transmission.
@@ -143,6 +159,12 @@ struct Line<T> {
 }
 
 impl<T: Copy> Line<T> {
+    /// Returns the time at which the oldest frame came.
+    fn oldest(&self) -> Instant {
+        let again = self.window.first_waiting().map(|sending| sending.came);
+        again.or(self.arrivals.front().copied()).unwrap_or(Instant::ZERO)
+    }
+
     fn is_backlogged(&self) -> bool {
         self.queued || self.window.waiting() > 0
     }
@@ -205,6 +227,7 @@ impl<T: Copy> Wifi<T> {
             ),
             control: RateControl::new(&line.transmitter),
             queued: false,
+            arrivals: VecDeque::new(),
             failures: 0,
             busy: Duration::ZERO,
             last: (Instant::ZERO, Instant::ZERO),
@@ -274,24 +297,27 @@ impl<T: Copy> Wifi<T> {
     fn prepare(&mut self, at: Instant, station: usize, source: &mut dyn Source<T>) -> Option<Transmission> {
         loop {
             let lines = &self.lines;
-            let turn = self.stations[station].turn(self.spec.turns, |line| lines[line].is_backlogged())?;
-            let line = &mut self.lines[turn];
-            let TransmitterSpec { phy, frames, rts, .. } = line.spec.transmitter;
-            let Choice { rate, probe } = line.control.choose(at, line.failures);
+            let (backlogged, oldest) = (|line: usize| lines[line].is_backlogged(), |line: usize| lines[line].oldest());
+            let turn = self.stations[station].turn(self.spec.turns, backlogged, oldest)?;
+            let Line { arrivals, window, control, queued, failures, spec, .. } = &mut self.lines[turn];
+            let TransmitterSpec { phy, frames, rts, .. } = spec.transmitter;
+            let Choice { rate, probe } = control.choose(at, *failures);
             let single = probe || !phy.aggregates();
             let most = if single { 1 } else { frames.max(1) };
             let (mut empty, id) = (false, LineId(turn));
             let take = || {
+                let came = arrivals.pop_front().unwrap_or(at);
                 let Some((item, bytes)) = source.take(at, id) else {
                     empty = true;
                     return None;
                 };
-                Some(((item, at), phy.frame_bytes(bytes)))
+                Some((Sending { item, start: at, came }, phy.frame_bytes(bytes)))
             };
             let fits = |bytes| bytes <= phy.largest_aggregate() && phy.airtime(rate, bytes) <= phy.longest();
-            let chosen = line.window.choose(most, take, join, fits);
+            let chosen = window.choose(most, take, join, fits);
             if empty {
-                line.queued = false;
+                *queued = false;
+                arrivals.clear();
             }
             let Some(Chosen { bytes, frames, .. }) = chosen else { continue };
             // A frame alone has no delimiter, except in VHT and HE.
@@ -329,21 +355,18 @@ impl<T: Copy> Wifi<T> {
             2..=64 => BLOCK_ACK,
             _ => LONG_BLOCK_ACK,
         };
-        let end = match received {
-            0 => data_end,
-            _ => data_end + phy.sifs() + phy.control_airtime(rate, acknowledgment),
-        };
-        self.account(index, at, end);
+        // Other stations wait for the acknowledgment even if it is missing: the frame says how long (NAV).
+        let end = data_end + phy.sifs() + phy.control_airtime(rate, acknowledgment);
+        self.occupy(at, end, Duration::ZERO);
+        self.account(index, at, if received > 0 { end } else { data_end });
         self.release(index);
         if received > 0 {
             self.lines[index].failures = 0;
             self.stations[sender].cw = CW_MIN;
-            self.occupy(at, end, Duration::ZERO);
         } else {
             self.fail(transmission);
-            let eifs = self.eifs(&phy);
-            self.occupy(at, end, eifs);
-            self.stations[sender].wait_until(self.busy_until, data_end + phy.sifs() + SLOT + DETECTION);
+            let timeout = self.ack_timeout(&phy);
+            self.stations[sender].wait_after(data_end + timeout);
         }
         self.stations[sender].draw(&mut self.stream);
     }
@@ -373,8 +396,9 @@ impl<T: Copy> Wifi<T> {
             self.account(transmission.line, at, at + time);
             self.release(transmission.line);
             self.fail(transmission);
+            let timeout = self.ack_timeout(&phy);
             let station = &mut self.stations[sender];
-            station.wait_until(at + longest, at + time + phy.sifs() + SLOT + DETECTION);
+            station.wait_after((at + longest).max(at + time + timeout));
             station.draw(&mut self.stream);
         }
     }
@@ -391,7 +415,13 @@ impl<T: Copy> Wifi<T> {
         }
     }
 
-    /// Returns the additional wait after a transmission that could not be received.
+    /// Returns the time after a transmission at which its sender misses the acknowledgment (AckTimeout). Its interframe
+    /// space begins then (802.11-2020, 10.23.2.4).
+    fn ack_timeout(&self, phy: &Phy) -> Duration {
+        if self.spec.eifs.is_on() { phy.sifs() + SLOT + DETECTION } else { Duration::ZERO }
+    }
+
+    /// Returns the additional wait of others after a collision.
     fn eifs(&self, phy: &Phy) -> Duration {
         // EIFS replaces DIFS by SIFS, an acknowledgment at the lowest rate, and DIFS.
         if self.spec.eifs.is_on() { phy.sifs() + phy.basic_airtime(6, ACK) } else { Duration::ZERO }
@@ -423,7 +453,7 @@ impl<T: Copy> Wifi<T> {
 
     /// Passes on the frames at the front of a line's window.
     fn release(&mut self, index: usize) {
-        while let Some(((item, start), fate, end)) = self.lines[index].window.release() {
+        while let Some((Sending { item, start, .. }, fate, end)) = self.lines[index].window.release() {
             self.crossed.push_back(Crossed { line: LineId(index), item, start, end, fate });
         }
     }
@@ -433,6 +463,9 @@ impl<T: Copy + Send> AccessMedium<T> for Wifi<T> {
     fn handle_frame(&mut self, now: Instant, line: LineId) {
         let Some(line) = self.lines.get_mut(line.0) else { return };
         line.queued = true;
+        if self.spec.turns == Turns::Arrival {
+            line.arrivals.push_back(now);
+        }
         let station = &mut self.stations[line.spec.sender];
         if station.access().is_none() {
             station.begin(now);

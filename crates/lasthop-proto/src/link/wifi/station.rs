@@ -45,10 +45,11 @@ impl Station {
         self.shares.push_back(Share { line, deficit: 0 });
     }
 
-    /// Returns the time of its next access.
+    /// Returns the time of its next access: the end of the backoff, or the first slot boundary after frames came, if
+    /// that is later (802.11-2020, 10.23.2.4).
     pub(super) fn access(&self) -> Option<Instant> {
-        let counted = self.ready + Duration::from_nanos(SLOT.as_nanos() * u64::from(self.backoff));
-        self.active.map(|since| counted.max(since))
+        let waited = self.active?.since(self.ready).as_nanos().div_ceil(SLOT.as_nanos());
+        Some(self.ready + Duration::from_nanos(SLOT.as_nanos() * waited.max(u64::from(self.backoff))))
     }
 
     /// Notes that it has frames since `now`.
@@ -75,9 +76,9 @@ impl Station {
         self.ready = end + self.aifs;
     }
 
-    /// Waits an interframe space after `end`, and at least until `time`.
-    pub(super) fn wait_until(&mut self, end: Instant, time: Instant) {
-        self.ready = (end + self.aifs).max(time);
+    /// Waits an interframe space after `end`.
+    pub(super) fn wait_after(&mut self, end: Instant) {
+        self.ready = end + self.aifs;
     }
 
     /// Draws a backoff.
@@ -92,13 +93,23 @@ impl Station {
         }
     }
 
-    /// Returns the line whose turn it is, among those with frames.
-    pub(super) fn turn(&mut self, turns: Turns, backlogged: impl Fn(usize) -> bool) -> Option<usize> {
+    /// Returns the line whose turn it is, among those with frames. `oldest` returns the time at which a line's oldest
+    /// frame came.
+    pub(super) fn turn(
+        &mut self,
+        turns: Turns,
+        backlogged: impl Fn(usize) -> bool,
+        oldest: impl Fn(usize) -> Instant,
+    ) -> Option<usize> {
         if let [only] = self.shares.make_contiguous() {
             return backlogged(only.line).then_some(only.line);
         }
         if !self.shares.iter().any(|share| backlogged(share.line)) {
             return None;
+        }
+        if turns == Turns::Arrival {
+            let waiting = self.shares.iter().filter(|share| backlogged(share.line));
+            return waiting.min_by_key(|share| oldest(share.line)).map(|share| share.line);
         }
         if turns == Turns::Transmissions {
             let place = self.shares.iter().position(|share| backlogged(share.line))?;
