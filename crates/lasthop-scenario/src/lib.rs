@@ -23,6 +23,7 @@
 
 mod builtin;
 mod call;
+mod cell;
 mod channel;
 mod decided;
 pub mod elements;

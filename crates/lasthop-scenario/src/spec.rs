@@ -40,7 +40,7 @@ pub(crate) struct Spec {
     pub measurement: Option<Measurement>,
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "title",
     "description",
     "scheme",
@@ -52,6 +52,7 @@ const KEYS: [&str; 18] = [
     "hosts",
     "routers",
     "links",
+    "cells",
     "flows",
     "sessions",
     "mobility",
