@@ -188,6 +188,24 @@ fn stations_take_turns_on_a_half_duplex_link() {
     assert_eq!(gaps, [1160, 5160, 1160, 5160, 1160, 5160, 1160, 5160, 1160]);
 }
 
+/// A TTI carries 34,398 bits: four frames and a part of the fifth.
+#[test]
+fn frames_cross_a_cell() {
+    let keys = "medium = \"cell\"\ncell = { snr = 15 }\n[cells.cell]\nblock_loss = 0\ngrant = \"off\"\ndrx = \"off\"";
+    let text = TEXT.replace("rate = \"2 Mbps\"\n", "").replace("{wireless}", keys);
+    let scenario = Scenario::parse("test.toml", &text).unwrap();
+    let rig = Rig { network: scenario.network(&SCHEMES[0]).unwrap(), scenario };
+    let mut air = rig.air(1);
+    for number in 0..5 {
+        air.send(at(10), BASE, &rig.frame(1 + 1000 * number, 1000));
+        air.send(at(10), MOBILE, &rig.frame(1 + 1000 * number, 0));
+    }
+    let came = arrivals(&mut air, at(1000));
+    let at_end = |end: Point| came.iter().filter(|(point, ..)| *point == end).map(|(_, at, _)| *at).collect::<Vec<_>>();
+    assert_eq!(at_end(MOBILE), [12, 12, 12, 12, 13].map(at));
+    assert_eq!(at_end(BASE), [12; 5].map(at));
+}
+
 #[test]
 fn a_full_queue_and_what_is_no_packet() {
     let rig = Rig::new("queue = \"2 packets\"");

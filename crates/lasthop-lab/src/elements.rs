@@ -78,7 +78,7 @@ impl Blueprint {
             point,
             node: plan.network.nodes[plan.node(point).0].name.clone(),
             rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
-            medium: plan.network.links[point / 2].medium,
+            medium: plan.network.links[point / 2].medium.clone(),
             routes: plan.routes().into_iter().map(|(route, end)| (end, route)).collect(),
             root,
         }
@@ -92,7 +92,7 @@ impl Blueprint {
     /// Builds the element; `None` for those that run elsewhere.
     pub fn build(&self) -> Option<Box<dyn PortElement>> {
         let Self { element, point, node, rate, medium, routes, root } = self;
-        let site = Site { node, rate: *rate, medium: *medium, root: *root, watch: Switch::Off };
+        let site = Site { node, rate: *rate, medium, root: *root, watch: Switch::Off };
         if let Some(marker) = element.get::<elements::ElnMarker>() {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }

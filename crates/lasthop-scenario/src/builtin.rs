@@ -1,7 +1,7 @@
 //! The scenarios of `scenarios/`, built in.
 
 /// Names and texts of the scenarios.
-pub(crate) const BUILTINS: [(&str, &str); 28] = [
+pub(crate) const BUILTINS: [(&str, &str); 30] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -23,6 +23,8 @@ pub(crate) const BUILTINS: [(&str, &str); 28] = [
     ("home-wifi-1", include_str!("../../../scenarios/home-wifi-1.toml")),
     ("home-wifi-5", include_str!("../../../scenarios/home-wifi-5.toml")),
     ("home-wifi-20", include_str!("../../../scenarios/home-wifi-20.toml")),
+    ("train-lte", include_str!("../../../scenarios/train-lte.toml")),
+    ("5g-fwa", include_str!("../../../scenarios/5g-fwa.toml")),
     ("thin-return", include_str!("../../../scenarios/thin-return.toml")),
     ("satellite-handover", include_str!("../../../scenarios/satellite-handover.toml")),
     ("starlink", include_str!("../../../scenarios/starlink.toml")),

@@ -88,7 +88,7 @@ const DUPLICATES: Directions = Directions { both: Keys::duplicates, own: [Keys::
 /// Other settings of a link.
 pub(crate) struct Around<'a> {
     pub files: &'a Files,
-    pub medium: Medium,
+    pub medium: &'a Medium,
     /// Rates: down, up.
     pub rates: [Rate; 2],
     /// Bytes of the largest packet that any host sends.
@@ -150,9 +150,9 @@ impl Directions {
 }
 
 /// Rejects impairments that the medium does not support.
-fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
+fn check_medium(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     let refuse = |key: Key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
-    if let (Some(key), false) = (SHAPER.given(link), medium == Medium::Duplex) {
+    if let (Some(key), false) = (SHAPER.given(link), *medium == Medium::Duplex) {
         let message = "not supported on a half-duplex or shared medium, since a frame that waits for tokens would block the other \
             station; put it on a duplex link in front, or use policer";
         return refuse(key, message);
@@ -160,9 +160,13 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
     if let (Medium::Wifi { .. }, Some(key)) = (medium, RATE.given(link)) {
         return refuse(key, "not supported on Wi-Fi, whose rate follows from wifi.snr and wifi.control; remove it");
     }
+    if let (Medium::Cell { .. }, Some(key)) = (medium, RATE.given(link)) {
+        return refuse(key, "not supported over a cell, whose rate follows from cell.snr and cell.sigma; remove it");
+    }
     let Some(key) = AGGREGATION.given(link) else { return Ok(()) };
     match medium {
         Medium::Wifi { .. } => refuse(key, "not needed on Wi-Fi, which aggregates frames by itself (wifi.frames)"),
+        Medium::Cell { .. } => refuse(key, "not needed over a cell, whose transport blocks hold several frames"),
         Medium::Duplex => Ok(()),
         Medium::HalfDuplex { frame_overhead: Duration::ZERO, .. } => Ok(()),
         Medium::HalfDuplex { .. } => refuse(
@@ -189,9 +193,9 @@ fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error>
 }
 
 /// Rejects delivery opportunities where something else decides when frames are sent.
-fn check_discrete(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
+fn check_discrete(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     let key = RATE.given(link).unwrap_or(RATE.both);
-    if medium != Medium::Duplex {
+    if *medium != Medium::Duplex {
         let message = "format = \"mahimahi\" is not supported on a half-duplex or shared medium: the trace says when each direction \
             sends; use a duplex link";
         return Err(link.fail(key, Problem::Conflict(message.to_owned())));

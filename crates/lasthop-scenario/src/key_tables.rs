@@ -10,7 +10,9 @@ use crate::key::{Row, table};
 use crate::reader::{Context, Reader, Value};
 use crate::snoop::{KindKeys, RepairKeys};
 use crate::tcp::{self, Base};
-use crate::{call, channel, elements, impairments, lab, measurement, mobility, nodes, queue, quic, rate_variation};
+use crate::{
+    call, cell, channel, elements, impairments, lab, measurement, mobility, nodes, queue, quic, rate_variation,
+};
 use crate::{script, sessions, shared_keys, stations, tcp_keys, variation, wifi};
 
 const COLUMNS: &[&str] = &["key", "default", "meaning"];
@@ -22,6 +24,9 @@ pub fn key_table(name: &str) -> Option<String> {
         "scenario" => (COLUMNS, &[shared_keys::RootKeys::ROWS]),
         "hosts" => (COLUMNS, &[nodes::HostKeys::ROWS]),
         "links" => (COLUMNS, &[shared_keys::LinkKeys::ROWS, impairments::Keys::ROWS]),
+        "cells" => (&["key", "`\"lte\"`", "`\"nr\"`", "meaning"], &[cell::Keys::ROWS]),
+        "cell" => (&["key of `cell`", "unit", "default", "meaning"], &[cell::UserKeys::ROWS]),
+        "handover" => (&["key of `handover`", "unit", "default", "meaning"], &[cell::HandoverKeys::ROWS]),
         "wifi" => (COLUMNS, &[wifi::Keys::ROWS]),
         "queue" => (COLUMNS, &[queue::Keys::ROWS]),
         "errors" => (WITH_UNIT, &[channel::Keys::ROWS, script::Keys::ROWS]),

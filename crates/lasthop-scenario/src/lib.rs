@@ -28,6 +28,7 @@ mod keys;
 
 mod builtin;
 mod call;
+mod cell;
 mod channel;
 mod decided;
 pub mod elements;

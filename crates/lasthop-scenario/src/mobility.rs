@@ -131,9 +131,11 @@ pub(crate) fn read(
     }
     let List(names) = reader.required::<List<Text>>(Keys::stations)?;
     let ports = ports(&reader, nodes, links, host, &names)?;
-    if let Some(port) =
-        ports.iter().find(|port| matches!(links[port.link].medium, Medium::Shared { .. } | Medium::Wifi { .. }))
-    {
+    let shares = |port: &&Port| match links[port.link].medium {
+        Medium::Shared { .. } | Medium::Wifi { .. } | Medium::Cell { .. } => true,
+        Medium::Duplex | Medium::HalfDuplex { .. } => false,
+    };
+    if let Some(port) = ports.iter().find(shares) {
         let link = &links[port.link].name;
         let reason = format!("\"{link}\" shares a channel with other links");
         return Err(reader.refuse(Keys::stations, "links that are \"duplex\" or \"half-duplex\"", reason));

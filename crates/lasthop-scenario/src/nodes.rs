@@ -7,6 +7,7 @@ use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
+use crate::cell::{self, Cells};
 use crate::channel;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
@@ -181,7 +182,7 @@ pub(crate) fn links(
     later: &LaterLinks,
     files: &Files,
 ) -> Result<Vec<Link>, Error> {
-    let (mut links, mut channels) = (Vec::new(), Channels::default());
+    let (mut links, mut channels) = (Vec::new(), Channels::new(root)?);
     // Tree of each node, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named(RootKeys::links)? {
@@ -201,6 +202,7 @@ pub(crate) fn links(
         tree.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
         links.push(link);
     }
+    channels.cells.check_used()?;
     let first = tree.first().copied().unwrap_or_default();
     if let Some(lonely) = tree.iter().position(|member| *member != first) {
         let section = root.section(if nodes.is_host(lonely) { RootKeys::hosts } else { RootKeys::routers })?;
@@ -238,7 +240,7 @@ fn link(
     reader: &Reader<'_>,
     nodes: &Nodes,
     (flows, files): (&FlowNames, &Files),
-    channels: &mut Channels,
+    channels: &mut Channels<'_>,
 ) -> Result<Link, Error> {
     reader.allow(&[LinkKeys::NAMES, ImpairmentKeys::NAMES].concat())?;
     let Pair(ends) = reader.required(LinkKeys::between)?;
@@ -249,13 +251,14 @@ fn link(
     if between[0] == between[1] {
         return Err(reader.fail(LinkKeys::between, Problem::Conflict("a link needs two different ends".to_owned())));
     }
-    let medium = medium(reader, channels)?;
+    let medium = medium(reader, nodes, between, channels)?;
     let [rate, rate_up] = rates(reader, &medium)?;
     let delay = reader.required(LinkKeys::delay)?;
     let [queue, queue_up] = queue::both(
         reader,
         between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)),
         &medium,
+        channels.cells.queue(&medium),
     )?;
     for (key, queue) in [(LinkKeys::queue, &queue), (LinkKeys::queue_up, &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
@@ -263,7 +266,7 @@ fn link(
     let Or(damaged, _) = reader.value_from(LinkKeys::damaged, DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files)?;
     let [variation, variation_up] = variation::both(reader, files)?;
-    let around = Around { files, medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
+    let around = Around { files, medium: &medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
     let [down, up] = impairments::both(reader, &around)?;
     let direction = |rate, queue, errors, variation, own: impairments::Direction| {
         let variation = VariationSpec { slots: own.slots, ..variation };
@@ -276,49 +279,73 @@ fn link(
     Ok(Link { name, between, medium, delay, directions, damaged })
 }
 
-/// Reads the rates of both directions. Those of Wi-Fi follow from its other parameters.
+/// Reads the rates of both directions. Those of Wi-Fi and of cells follow from their other parameters.
 fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
-    let Medium::Wifi { wifi, .. } = medium else {
-        let rate = reader.required(LinkKeys::rate)?;
-        return Ok([rate, reader.or_derived(LinkKeys::rate_up, rate, "as rate")?]);
+    let (rates, note, message) = match medium {
+        Medium::Wifi { wifi, .. } => (
+            wifi.transmitters.map(|transmitter| Rate(transmitter.nominal_rate())),
+            "on the air, without overhead",
+            "the rate of Wi-Fi follows from its standard, width, streams and snr; remove it, or set wifi.mcs",
+        ),
+        Medium::Cell { cell, .. } => (
+            cell::nominal_rates(cell),
+            "of the whole cell at the mean SNR, without retransmissions",
+            "the rate over a cell follows from cell.snr and the cell's blocks; remove it, or set cell.snr",
+        ),
+        Medium::Duplex | Medium::HalfDuplex { .. } | Medium::Shared { .. } => {
+            let rate = reader.required(LinkKeys::rate)?;
+            return Ok([rate, reader.or_derived(LinkKeys::rate_up, rate, "as rate")?]);
+        }
     };
     if let Some(key) = [LinkKeys::rate, LinkKeys::rate_up].into_iter().find(|key| reader.has(key)) {
-        let message = "the rate of Wi-Fi follows from its standard, width, streams and snr; remove it, or set wifi.mcs";
         return Err(reader.fail(key, Problem::Conflict(message.to_owned())));
     }
-    let [down, up] = wifi.transmitters.map(|transmitter| Rate(transmitter.nominal_rate()));
-    reader.note(LinkKeys::rate, down.show(), "on the air, without overhead", Standing::Remark);
-    reader.note(LinkKeys::rate_up, up.show(), "on the air, without overhead", Standing::Remark);
-    Ok([down, up])
+    reader.note(LinkKeys::rate, rates[0].show(), note, Standing::Remark);
+    reader.note(LinkKeys::rate_up, rates[1].show(), note, Standing::Remark);
+    Ok(rates)
 }
 
 /// Channels by their numbers.
-#[derive(Default)]
-struct Channels {
+struct Channels<'r> {
     /// Names of those with `medium = "shared"`.
     shared: Vec<String>,
     /// Those of Wi-Fi: name, parameters, and band.
     wifi: Vec<(String, WifiSpec, Band)>,
+    cells: Cells<'r>,
+}
+
+impl<'r> Channels<'r> {
+    fn new(root: &Reader<'r>) -> Result<Self, Error> {
+        Ok(Self { shared: Vec::new(), wifi: Vec::new(), cells: Cells::new(root)? })
+    }
 }
 
 /// Reads the medium.
-fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error> {
+fn medium(
+    reader: &Reader<'_>,
+    nodes: &Nodes,
+    between: [usize; 2],
+    channels: &mut Channels<'_>,
+) -> Result<Medium, Error> {
     let only_with = |key: Key, media: &str| {
         let message = || format!("requires medium = {media}");
         if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
     };
     let name = reader.value(LinkKeys::medium)?;
-    if !matches!(name, MediumName::Shared | MediumName::Wifi) {
-        only_with(LinkKeys::channel, "\"shared\" or \"wifi\"")?;
+    if !matches!(name, MediumName::Shared | MediumName::Wifi | MediumName::Cell) {
+        only_with(LinkKeys::channel, "\"shared\", \"wifi\" or \"cell\"")?;
     }
     if name != MediumName::HalfDuplex {
         only_with(LinkKeys::turnaround, "\"half-duplex\"")?;
     }
-    if matches!(name, MediumName::Duplex | MediumName::Wifi) {
+    if matches!(name, MediumName::Duplex | MediumName::Wifi | MediumName::Cell) {
         only_with(LinkKeys::frame_overhead.plain(), "\"half-duplex\"")?;
     }
     if name != MediumName::Wifi {
         only_with(LinkKeys::wifi, "\"wifi\"")?;
+    }
+    if name != MediumName::Cell {
+        only_with(LinkKeys::cell, "\"cell\"")?;
     }
     match name {
         MediumName::Duplex => Ok(Medium::Duplex),
@@ -362,6 +389,7 @@ fn medium(reader: &Reader<'_>, channels: &mut Channels) -> Result<Medium, Error>
             };
             Ok(Medium::Wifi { channel: number as u32, wifi })
         }
+        MediumName::Cell => channels.cells.medium(reader, nodes, between),
     }
 }
 

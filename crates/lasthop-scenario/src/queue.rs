@@ -5,6 +5,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Medium;
 
+use crate::cell::CellQueue;
 use crate::key::Key;
 use crate::reader::{Reader, Standing, Value};
 use crate::shared_keys::LinkKeys;
@@ -40,8 +41,13 @@ impl Sender {
 }
 
 /// Reads the queues of the two directions of a link: `queue`, and `queue_up` if given. `senders` are the senders of the
-/// down and the up direction. Wi-Fi has a default of its own.
-pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -> Result<[QueueSpec; 2], Error> {
+/// down and the up direction. Wi-Fi and cells have defaults of their own; `cell` is that of the link's cell.
+pub(crate) fn both(
+    reader: &Reader<'_>,
+    senders: [Sender; 2],
+    medium: &Medium,
+    cell: Option<CellQueue>,
+) -> Result<[QueueSpec; 2], Error> {
     let given = match one(reader, LinkKeys::queue)? {
         None if matches!(medium, Medium::Wifi { .. }) => {
             let queue = wifi::queue();
@@ -50,17 +56,21 @@ pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2], medium: &Medium) -
         }
         given => given,
     };
+    let defaults = match cell {
+        Some(cell) => [cell.down, if senders[1] == Sender::ModernHost { senders[1].default() } else { cell.up }],
+        None => senders.map(Sender::default),
+    };
     let queue = match given {
         Some(queue) => queue,
         None => {
-            let (limit, source) = senders[0].default();
+            let (limit, source) = defaults[0];
             reader.or(LinkKeys::queue, limit, source)?.into()
         }
     };
     let queue_up = match one(reader, LinkKeys::queue_up)? {
         Some(queue) => queue,
-        None if given.is_none() && senders[0] != senders[1] => {
-            let (limit, source) = senders[1].default();
+        None if given.is_none() && defaults[0].0 != defaults[1].0 => {
+            let (limit, source) = defaults[1];
             reader.or(LinkKeys::queue_up, limit, source)?.into()
         }
         None => {

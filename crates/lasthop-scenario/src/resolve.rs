@@ -224,7 +224,7 @@ fn link_spec(link: &Link, damaged: DamagedFrames) -> LinkSpec {
     LinkSpec {
         name: link.name.clone(),
         ends: link.between.map(NodeId),
-        medium: link.medium,
+        medium: link.medium.clone(),
         delay: link.delay,
         directions,
     }

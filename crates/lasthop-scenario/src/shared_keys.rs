@@ -31,7 +31,7 @@ keys! {
         /// {} | source of Explicit Loss Notifications: `"receiver"` (corrupted packets with intact headers),
         /// `"base-station"` (duplicate acknowledgments), `"radios"` ([chain](models/wireless-chain.md))
         eln_source: ElnSource = ElnSource::Receiver;
-        tcp, hosts, routers, links, flows, sessions, mobility, base_station, elements, lab, measurement;
+        tcp, hosts, routers, links, cells, flows, sessions, mobility, base_station, elements, lab, measurement;
     }
 
     /// Keys of a link, besides those of `impairments`.
@@ -39,11 +39,12 @@ keys! {
         /// required | the two ends, e.g. `["source", "base"]`; *downlink* is from first to second, *uplink* the reverse
         between;
         /// {} | `"half-duplex"`: one frame at a time, ends alternate; `"shared"`: half-duplex on a channel with other
-        /// links ([chain](models/wireless-chain.md)); `"wifi"`: [802.11](#wi-fi)
+        /// links ([chain](models/wireless-chain.md)); `"wifi"`: [802.11](#wi-fi); `"cell"`:
+        /// [LTE and 5G](#lte-and-5g)
         medium: MediumName = MediumName::Duplex;
-        wifi;
-        /// `"radio"`; `"wifi"` | shared, wifi: its name. Shared: two of its links cannot send simultaneously if a node or
-        /// another of its links connects them
+        wifi, cell;
+        /// `"radio"`, `"wifi"`, `"cell"` | name of the channel or cell. Shared: two of its links cannot send
+        /// simultaneously if a node or another of its links connects them
         channel;
         /// {} | half-duplex, shared: time per frame beside its bytes
         frame_overhead: Duration = Duration::ZERO;

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program, so that it is linked once.
 
 mod call;
+mod cell;
 mod chain;
 mod errors;
 mod explained;

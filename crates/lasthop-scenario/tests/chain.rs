@@ -25,7 +25,7 @@ fn hops_share_a_channel_and_radios_sit_at_both_ends() {
                 assert_eq!(frame_overhead, Duration::from_millis(1));
                 Some(channel)
             }
-            Medium::Duplex | Medium::HalfDuplex { .. } | Medium::Wifi { .. } => None,
+            Medium::Duplex | Medium::HalfDuplex { .. } | Medium::Wifi { .. } | Medium::Cell { .. } => None,
         })
         .collect();
     assert_eq!(channels, [0, 0, 0, 0, 1]);

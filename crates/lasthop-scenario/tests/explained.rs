@@ -88,7 +88,9 @@ fn each_value_says_where_it_comes_from() {
 #[test]
 fn every_key_is_documented() {
     let text = everything().explain() + &Scenario::builtin("satellite").unwrap().explain();
-    let text = text + &Scenario::builtin("wavelan-lan").unwrap().explain();
+    let text = ["wavelan-lan", "train-lte", "5g-fwa"]
+        .iter()
+        .fold(text, |text, name| text + &Scenario::builtin(name).unwrap().explain());
     assert!(text.contains("\n[base_station.split.wireless]\n"), "all tables are there");
     let keys = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(key, _)| key);
     let keys: BTreeSet<_> = keys.filter(|key| key.chars().all(|c| c.is_ascii_lowercase() || c == '_')).collect();

@@ -30,7 +30,7 @@ fn lan_with(values: &[(&str, &str)], scheme_name: &str) -> Network {
 /// Returns the time that a frame occupies the link.
 fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
     let overhead = match link.medium {
-        Medium::Duplex | Medium::Wifi { .. } => Duration::ZERO,
+        Medium::Duplex | Medium::Wifi { .. } | Medium::Cell { .. } => Duration::ZERO,
         Medium::HalfDuplex { frame_overhead, .. } | Medium::Shared { frame_overhead, .. } => frame_overhead,
     };
     link.directions[direction].rate.time_for(bytes) + overhead
@@ -503,7 +503,7 @@ fn the_keys_of_a_two_ended_link() {
             let end: &TwoEnded = spec.element.get().expect("an end");
             (
                 network.nodes[spec.node.0].name.clone(),
-                end.config(network.rate_from(spec.node, spec.link), network.links[spec.link.0].medium),
+                end.config(network.rate_from(spec.node, spec.link), &network.links[spec.link.0].medium),
             )
         };
         network.elements.iter().map(end).collect::<Vec<_>>()

@@ -174,7 +174,11 @@ impl<'d> Reader<'d> {
 
     /// Returns the table at `key`, present or not.
     pub fn section(&self, key: impl Named) -> Result<Self, Error> {
-        let key = key.name();
+        self.member(key.name())
+    }
+
+    /// Returns the table with a name that the user chose, present or not.
+    pub fn member(&self, key: &str) -> Result<Self, Error> {
         let path = self.path_of(key);
         match self.item(key) {
             None => Ok(Self { context: self.context, path, table: None, spot: self.spot }),

@@ -328,6 +328,8 @@ pub enum MediumName {
     Shared,
     /// IEEE 802.11.
     Wifi,
+    /// A cell of LTE or NR.
+    Cell,
 }
 
 /// Names of `App` of the simulator.
@@ -434,7 +436,7 @@ pub enum FlowControlName {
 
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation, "radios" = Radios }
-    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared, "wifi" = Wifi }
+    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared, "wifi" = Wifi, "cell" = Cell }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic, "call" = Call }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }

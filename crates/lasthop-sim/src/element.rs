@@ -59,7 +59,7 @@ pub struct Site<'n> {
     /// Rate of the link from that node.
     pub rate: Rate,
     /// Medium access of the link.
-    pub medium: Medium,
+    pub medium: &'n Medium,
     /// Root of the run's randomness.
     pub root: Root,
     /// Indicates whether changes of congestion windows are reported.

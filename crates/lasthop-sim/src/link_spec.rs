@@ -1,9 +1,12 @@
 //! Configuration of a link between two nodes.
 
+use std::sync::Arc;
+
 use lasthop_proto::bucket::BucketSpec;
 use lasthop_proto::channel::{DamagedFrames, ErrorSpec};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::link::aggregation::AggregationSpec;
+use lasthop_proto::link::cell::{CellSpec, HandoverSpec, Quality};
 use lasthop_proto::link::wifi::{TransmitterSpec, WifiSpec};
 use lasthop_proto::queue::QueueSpec;
 use lasthop_proto::rate::{Rate, RateSpec};
@@ -33,7 +36,7 @@ pub struct LinkSpec {
 }
 
 /// Medium access of a link.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Medium {
     /// Both ends send at the same time.
     Duplex,
@@ -61,6 +64,14 @@ pub enum Medium {
         /// Parameters.
         wifi: WifiLink,
     },
+    /// LTE or NR: the second end is a user of a cell, which it shares with those of other links; the first end is the
+    /// base station. [`DirectionSpec::rate`] is nominal.
+    Cell {
+        /// Number of the cell.
+        channel: u32,
+        /// Parameters.
+        cell: Arc<CellLink>,
+    },
 }
 
 /// Parameters of a link over Wi-Fi.
@@ -72,12 +83,26 @@ pub struct WifiLink {
     pub transmitters: [TransmitterSpec; 2],
 }
 
+/// Parameters of a link over a cell.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CellLink {
+    /// Parameters of the cell, the same for all its links.
+    pub spec: CellSpec,
+    /// Channel of the downlink.
+    pub down: Quality,
+    /// Channel of the uplink.
+    pub up: Quality,
+    /// Handovers of the user, if it moves.
+    pub handover: Option<HandoverSpec>,
+}
+
 impl Medium {
     /// Returns whether a link with the medium `other` shares this one.
     pub fn is_one_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Shared { channel, .. }, Self::Shared { channel: other, .. })
-            | (Self::Wifi { channel, .. }, Self::Wifi { channel: other, .. }) => channel == other,
+            | (Self::Wifi { channel, .. }, Self::Wifi { channel: other, .. })
+            | (Self::Cell { channel, .. }, Self::Cell { channel: other, .. }) => channel == other,
             _ => false,
         }
     }

@@ -17,7 +17,7 @@ pub use lasthop_quic::{
 use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
-pub use crate::link_spec::{DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, WifiLink};
+pub use crate::link_spec::{CellLink, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, WifiLink};
 
 /// A network to simulate. Hosts, routers and links form a tree.
 #[derive(Clone, PartialEq, Debug)]

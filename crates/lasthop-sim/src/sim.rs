@@ -165,7 +165,7 @@ impl Simulation {
         let site = |spec: &ElementSpec| Site {
             node: &network.nodes[spec.node.0].name,
             rate: network.rate_from(spec.node, spec.link),
-            medium: network.links[spec.link.0].medium,
+            medium: &network.links[spec.link.0].medium,
             root,
             watch,
         };

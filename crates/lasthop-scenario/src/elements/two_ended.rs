@@ -60,9 +60,9 @@ pub enum SendingRate {
 
 impl TwoEnded {
     /// Returns the configuration of an end for a link of rate `link` on that medium.
-    pub fn config(&self, link: Rate, medium: network::Medium) -> HopConfig {
+    pub fn config(&self, link: Rate, medium: &network::Medium) -> HopConfig {
         let medium = match medium {
-            network::Medium::Duplex => Medium::Own,
+            network::Medium::Duplex | network::Medium::Cell { .. } => Medium::Own,
             network::Medium::HalfDuplex { .. } | network::Medium::Shared { .. } | network::Medium::Wifi { .. } => {
                 Medium::Shared
             }

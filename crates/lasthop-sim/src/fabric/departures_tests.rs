@@ -46,7 +46,7 @@ fn link(name: &str, ends: [usize; 2], medium: Medium, rate: u64, queue: QueueSpe
 
 /// Returns an upload over the host's own link, the bottleneck, with `queue` in front of it; a router and a server
 /// follow.
-fn upload(medium: Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: usize) -> Network {
+fn upload(medium: &Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: usize) -> Network {
     let tcp = Arc::new(tcp);
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let flow = |index: usize| FlowSpec {
@@ -61,7 +61,7 @@ fn upload(medium: Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: usi
     Network {
         nodes: vec![node("host", NodeKind::Host), node("router", NodeKind::Router), node("server", NodeKind::Host)],
         links: vec![
-            link("own", [0, 1], medium, RATE, queue),
+            link("own", [0, 1], medium.clone(), RATE, queue),
             link("wire", [1, 2], Medium::Duplex, 100_000_000, QueueLimit::Packets(1000).into()),
         ],
         elements: Vec::new(),
@@ -118,7 +118,7 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
                     let modern = c.sender.modern_mut().unwrap();
                     (modern.small_queues, modern.congestion) = (small_queues, congestion);
                 });
-                upload(medium, queue, TRANSFER, tcp, 1)
+                upload(&medium, queue, TRANSFER, tcp, 1)
             };
             let outcome = run(&network(Switch::On), 1, Recording::On);
             let report = &outcome.report;
@@ -138,7 +138,7 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
         }
     }
     let off = linux().with(|c| c.sender.modern_mut().unwrap().small_queues = Switch::Off);
-    let control = run(&upload(Medium::Duplex, QueueLimit::Packets(30).into(), TRANSFER, off, 1), 1, Recording::Off);
+    let control = run(&upload(&Medium::Duplex, QueueLimit::Packets(30).into(), TRANSFER, off, 1), 1, Recording::Off);
     assert!(control.report.links[0][0].queue_drops > 0, "a window larger than the queue overflows it");
 }
 
@@ -148,7 +148,7 @@ fn several_connections_share_their_hosts_queue() {
     for (medium, _) in media() {
         let queue = QueueLimit::Packets(100).into();
         let outcome = run(
-            &upload(medium, queue, App::Transfer { bytes: 500_000, close: Switch::On }, linux(), 8),
+            &upload(&medium, queue, App::Transfer { bytes: 500_000, close: Switch::On }, linux(), 8),
             1,
             Recording::Off,
         );
@@ -169,7 +169,7 @@ fn quic_waits_for_its_sockets_buffer() {
             idle_timeout: Duration::from_secs(30),
         };
         let queue = QueueLimit::Packets(100).into();
-        let outcome = run(&upload(medium, queue, App::Quic(config), linux(), 1), 1, Recording::Off);
+        let outcome = run(&upload(&medium, queue, App::Quic(config), linux(), 1), 1, Recording::Off);
         assert_eq!(outcome.report.links[0][0].queue_drops, 0, "{medium:?}");
         assert!(outcome.report.flows[0].complete, "{medium:?}");
     }
@@ -184,7 +184,7 @@ fn an_upload_beside_a_download_waits_for_nothing() {
             let app = App::Transfer { bytes: 2_000_000, close: Switch::On };
             // A window of 64 KB overflows no queue.
             let tcp = linux().with(|c| c.receiver.receive_buffer = 65_536);
-            let mut network = upload(medium, QueueLimit::Packets(100).into(), app, tcp, 2);
+            let mut network = upload(&medium, QueueLimit::Packets(100).into(), app, tcp, 2);
             let own = &mut network.links[0];
             own.directions[0].queue = queue_of(queue, 100);
             if swapped {

@@ -1,6 +1,9 @@
-//! Carriers of media that schedule frames by themselves, as Wi-Fi does.
+//! Carriers of media that schedule frames by themselves: Wi-Fi, and cells of LTE and NR.
+
+use std::collections::VecDeque;
 
 use lasthop_proto::link::access::{AccessMedium, Crossed, Fate, LineId};
+use lasthop_proto::link::cell::{self, Cell, CellLine, CellSpec, CellUser};
 use lasthop_proto::link::wifi::{LineSpec, Wifi, WifiSpec};
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
@@ -22,7 +25,7 @@ pub struct AccessCarrier {
     /// Frames that have been received and propagate, with their lines.
     propagating: Held<(usize, InFlight)>,
     /// Frames that the medium gave up, not yet taken.
-    given_up: Vec<(usize, Frame)>,
+    given_up: VecDeque<(usize, Frame)>,
 }
 
 impl AccessCarrier {
@@ -38,7 +41,7 @@ impl AccessCarrier {
             queues: lines().map(queue).collect(),
             delays: lines().map(|(link, _)| link.delay).collect(),
             propagating: Held::default(),
-            given_up: Vec::new(),
+            given_up: VecDeque::new(),
         }
     }
 }
@@ -50,7 +53,7 @@ pub(super) fn wifi(channel: WifiSpec, links: &[&LinkSpec], root: Root) -> Box<dy
     nodes.dedup();
     let station = |node: NodeId| nodes.binary_search(&node).unwrap_or_default();
     let lines = links.iter().flat_map(|link| {
-        let transmitters = match link.medium {
+        let transmitters = match &link.medium {
             Medium::Wifi { wifi, .. } => wifi.transmitters.to_vec(),
             _ => Vec::new(),
         };
@@ -60,6 +63,21 @@ pub(super) fn wifi(channel: WifiSpec, links: &[&LinkSpec], root: Root) -> Box<dy
     let lines: Vec<_> =
         lines.map(|((sender, receiver), transmitter)| LineSpec { sender, receiver, transmitter }).collect();
     Box::new(Wifi::new(channel, &lines, &format!("links/{}/wifi", links[0].name), root))
+}
+
+/// Creates the cell of `links`. The second end of each is a user with the name of the link.
+pub(super) fn cell(spec: CellSpec, links: &[&LinkSpec], root: Root) -> Box<dyn AccessMedium<Frame>> {
+    let user = |link: &&LinkSpec| match &link.medium {
+        Medium::Cell { cell, .. } => {
+            Some(CellUser { name: link.name.clone(), down: cell.down, up: cell.up, handover: cell.handover })
+        }
+        _ => None,
+    };
+    let users: Vec<_> = links.iter().filter_map(user).collect();
+    let both = |user| [cell::Direction::Down, cell::Direction::Up].map(|direction| CellLine { user, direction });
+    let lines: Vec<_> = (0..users.len()).flat_map(both).collect();
+    let stream = |part: &str| root.stream(&format!("links/{}/cell/{part}", links[0].name));
+    Box::new(Cell::new(spec, &users, &lines, stream).expect("the parameters of a scenario's cells are valid"))
 }
 
 impl SharedCarrier for AccessCarrier {
@@ -85,7 +103,7 @@ impl SharedCarrier for AccessCarrier {
             while let Some(Crossed { line: LineId(place), item: frame, start, end, fate }) = medium.poll_crossed() {
                 match fate {
                     Fate::Received => propagating.hold(end + delays[place], (place, InFlight { start, end, frame })),
-                    Fate::GivenUp => given_up.push((place, frame)),
+                    Fate::GivenUp => given_up.push_back((place, frame)),
                 }
             }
         }
@@ -93,7 +111,7 @@ impl SharedCarrier for AccessCarrier {
     }
 
     fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
-        if let Some((place, frame)) = self.given_up.pop() {
+        if let Some((place, frame)) = self.given_up.pop_front() {
             return Some((place, frame, DropReason::Channel));
         }
         self.queues.iter_mut().enumerate().find_map(|(place, queue)| {
@@ -118,7 +136,7 @@ impl SharedCarrier for AccessCarrier {
         self.medium.busy(now, LineId(place))
     }
 
-    /// Scenarios with cells have no links on such media.
+    /// Scenarios with a moving host have no links on such media.
     fn cut(&mut self, _: Instant, _: usize) -> Cut {
         Cut::default()
     }

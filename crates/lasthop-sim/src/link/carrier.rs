@@ -127,12 +127,15 @@ impl Carrier {
 
     /// Creates the medium of `links`, which have the same kind of medium.
     fn shared(links: &[&LinkSpec], root: Root) -> Box<dyn SharedCarrier> {
-        match links[0].medium {
-            Medium::HalfDuplex { frame_overhead, turnaround } => {
+        match &links[0].medium {
+            &Medium::HalfDuplex { frame_overhead, turnaround } => {
                 Box::new(SharedMedium::new(links[0], frame_overhead, turnaround, root))
             }
             Medium::Wifi { wifi: WifiLink { channel, .. }, .. } => {
-                Box::new(AccessCarrier::new(access::wifi(channel, links, root), links, root))
+                Box::new(AccessCarrier::new(access::wifi(*channel, links, root), links, root))
+            }
+            Medium::Cell { cell, .. } => {
+                Box::new(AccessCarrier::new(access::cell(cell.spec, links, root), links, root))
             }
             Medium::Duplex | Medium::Shared { .. } => Box::new(SharedChannel::new(links, root)),
         }

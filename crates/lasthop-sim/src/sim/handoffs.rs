@@ -49,7 +49,7 @@ impl Mover {
                 element: spec.element.clone(),
                 node: network.nodes[node.0].name.clone(),
                 rate: network.rate_from(node, link),
-                medium: network.links[link.0].medium,
+                medium: network.links[link.0].medium.clone(),
             });
             kept.collect::<Vec<_>>()
         };
@@ -150,7 +150,7 @@ impl Simulation {
     fn move_state(&mut self, now: Instant, baggage: &Baggage, course: Course) {
         let anew = |kept: &Kept| {
             let Kept { node, rate, medium, .. } = kept;
-            kept.element.build(&Site { node, rate: *rate, medium: *medium, root: baggage.root, watch: baggage.watch })
+            kept.element.build(&Site { node, rate: *rate, medium, root: baggage.root, watch: baggage.watch })
         };
         let mut touched = Vec::new();
         for (from, to) in baggage.elements[course.from].iter().zip(&baggage.elements[course.to]) {

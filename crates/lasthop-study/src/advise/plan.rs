@@ -81,7 +81,7 @@ impl Plan {
         let link = &network.links[hop.link.0];
         let far = link.ends[usize::from(link.ends[0] == hop.node)];
         let [down, up] = [hop.node, far].map(|node| network.rate_from(node, hop.link).0);
-        Some(HopRates { down, up, takes_turns: link.medium != Medium::Duplex })
+        Some(HopRates { down, up, takes_turns: !matches!(link.medium, Medium::Duplex | Medium::Cell { .. }) })
     }
 
     /// Judges the reports of each task. Uses the first runs that all tasks have; returns `None` if a task has none.

@@ -163,6 +163,11 @@ impl SlotPattern {
         if has_down && has_up { Some(Self { slots, count }) } else { None }
     }
 
+    /// Returns the pattern as [`parse`](Self::parse) reads it.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.slots[..self.count]).unwrap_or_default()
+    }
+
     /// Returns the number of symbols of a TTI in a direction.
     fn symbols(&self, tti: u64, direction: Direction) -> u32 {
         match (self.slots[(tti % self.count as u64) as usize], direction) {
@@ -268,6 +273,11 @@ impl CellSpec {
         let bits = (0..period).map(|tti| bits(self.units(tti, direction), self.density(direction, cqi)));
         let time = self.tti.as_nanos().saturating_mul(period).max(1);
         u64::try_from(u128::from(bits.sum::<u64>()) * 1_000_000_000 / u128::from(time)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the SNR in dB below which a user is out of range.
+    pub fn least_snr(&self) -> f64 {
+        self.thresholds().0[0]
     }
 
     /// Returns whether a cell can run with these parameters.

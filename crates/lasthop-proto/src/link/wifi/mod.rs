@@ -281,12 +281,12 @@ impl<T: Copy> Wifi<T> {
         if self.busy_until < next && next + airtime < at {
             // These beacons were sent while the channel was idle.
             let over = at.since(next + airtime).as_nanos() / interval.as_nanos().max(1) + 1;
-            next = next + interval.saturating_mul(over);
+            next += interval.saturating_mul(over);
         }
         let due = next <= at;
         let start = next.max(self.busy_until + phy.sifs() + SLOT);
         if due {
-            next = next + interval;
+            next += interval;
             self.occupy(start, start + airtime, Duration::ZERO);
         }
         self.beacon = Some(Beacon { interval, next });

@@ -299,7 +299,7 @@ proptest! {
             Ok(())
         };
         for (gap, line, packets) in bursts {
-            now = now + Duration::from_nanos(gap);
+            now += Duration::from_nanos(gap);
             advance(&mut wifi, &mut queues, now)?;
             let line = line % lines.len();
             queues[line].0 += packets;
