@@ -130,6 +130,8 @@ main(int argc, char* argv[])
     RngSeedManager::SetRun(seed);
     Config::SetDefault("ns3::WifiMacQueue::MaxSize", QueueSizeValue(QueueSize(std::to_string(queue) + "p")));
     Config::SetDefault("ns3::WifiMacQueue::MaxDelay", TimeValue(Seconds(100)));
+    // As Linux's drivers, retransmit instead of asking for a missed acknowledgment.
+    Config::SetDefault("ns3::QosTxop::UseExplicitBarAfterMissedBlockAck", BooleanValue(false));
     Config::SetDefault("ns3::WifiRemoteStationManager::RtsCtsThreshold", UintegerValue(rts));
 
     NodeContainer ap(1), clients(stations);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares lasthop's Wi-Fi with ns-3's: throughput, delays and processor time of random cells.
 
-A cell has stations that send datagrams to their access point, or receive them from it, at fixed rates and a fixed MCS.
+All stations have the same place, so that none recognises a frame in a collision. A cell has stations that send datagrams to their access point, or receive them from it, at fixed rates and a fixed MCS.
 Needs ns-3 as a Python wheel (`pip download --no-deps ns3`, unpacked) and a C++ compiler.
 
     python3 benches/peers/wifi.py --ns3 DIR                    # 10 random cells; DIR contains ns3/include and ns3/lib64
@@ -63,7 +63,7 @@ def scenario(cell, mbps, seconds):
     """Returns the cell as a scenario."""
     names = [f"s{index}" for index in range(cell["stations"])]
     wifi = [f'standard = "{cell["standard"]}"', f'width = "{cell["width"]} MHz"', f'streams = {cell["streams"]}', f'frame_loss = {cell["loss"]}',
-            f'mcs = {cell["mcs"]}', 'turns = "arrival"']
+            f'mcs = {cell["mcs"]}', 'turns = "arrival"', 'eifs = "off"']
     if cell["rts"]:
         wifi.append(f'rts = "{cell["rts"]} B"')
     lines = [f'limit = "{seconds} s"', "[hosts.server]", *(f"[hosts.{name}]" for name in names), "[routers.ap]",

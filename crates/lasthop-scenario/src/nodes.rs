@@ -374,7 +374,7 @@ fn medium(
                     let (_, spec, band) = channels.wifi[number];
                     if (spec, band) != own {
                         let message = format!(
-                            "turns, eifs, beacon and band must be the same on all links of channel {}; give them equal \
+                            "turns, eifs, ack_timeout, beacon and band must be the same on all links of channel {}; give them equal \
                              values, or another channel",
                             crate::document::quote(&channel)
                         );

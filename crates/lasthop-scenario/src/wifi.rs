@@ -45,10 +45,13 @@ keys! {
         /// 3; a, g: 2 | slots of the interframe space
         aifsn;
         /// {} | next receiver of an access point: fair air time; `"transmissions"`: each in turn; `"arrival"`: that of the
-        /// oldest frame, as with one queue for all. Equal on a channel, as are `band`, `eifs`, `beacon`
+        /// oldest frame, as with one queue for all. Equal on a channel, as are `band`, `eifs`, `ack_timeout`,
+        /// `beacon`
         turns: TurnsName = TurnsName::Airtime;
-        /// {} | longer waits after failures, as in the standard; `"off"`: as in Bianchi's model
+        /// {} | EIFS of others after a collision; `"off"`: they recognise no frame in it
         eifs: Switch = Switch::On;
+        /// {} | senders wait until they miss an acknowledgment; `"off"`: as in Bianchi's model
+        ack_timeout: Switch = Switch::On;
         /// {} | interval of beacons, or `"off"`
         beacon: Or<Off, Duration> = Some(Duration::from_micros(102_400)).into();
     }
@@ -158,11 +161,12 @@ fn channel(reader: &Reader<'_>) -> Result<WifiSpec, Error> {
         TurnsName::Arrival => Turns::Arrival,
     };
     let eifs = reader.value(Keys::eifs)?;
+    let ack_timeout = reader.value(Keys::ack_timeout)?;
     let Or(beacon, _) = reader.value(Keys::beacon)?;
     if beacon.is_some_and(|interval| interval < Duration::from_millis(10)) {
         return Err(reader.refuse(Keys::beacon, "a time of at least 10 ms", ""));
     }
-    Ok(WifiSpec { turns, eifs, beacon })
+    Ok(WifiSpec { turns, eifs, ack_timeout, beacon })
 }
 
 fn phy(reader: &Reader<'_>) -> Result<Phy, Error> {

@@ -46,7 +46,7 @@ fn download(text: &str) -> (f64, Outcome) {
 fn every_key_is_read_and_explained() {
     let keys = "channel = \"home\"\nwifi = { standard = \"n\", band = \"2.4 GHz\", width = \"40 MHz\", streams = 3, guard = \"0.4 us\", \
                 snr = 30, snr_up = 20.5, mcs = 5, rts = \"500 B\", retries = 3, frames = 32, aifsn = 2, \
-                turns = \"transmissions\", eifs = \"off\", beacon = \"off\" }";
+                turns = \"transmissions\", eifs = \"off\", ack_timeout = \"off\", beacon = \"off\" }";
     let phy = Phy { standard: Standard::Ht, band: Band::Ghz2, width: 40, streams: 3, guard: Guard::Short };
     let transmitter = |snr| TransmitterSpec {
         phy,
@@ -57,7 +57,7 @@ fn every_key_is_read_and_explained() {
         frames: 32,
         aifsn: 2,
     };
-    let channel = WifiSpec { turns: Turns::Transmissions, eifs: Switch::Off, beacon: None };
+    let channel = WifiSpec { turns: Turns::Transmissions, eifs: Switch::Off, ack_timeout: Switch::Off, beacon: None };
     let expected = WifiLink { channel, transmitters: [transmitter(30.0), transmitter(20.5)] };
     let link = &network(&text(1, |_| keys.to_owned())).links[1];
     assert_eq!(link.medium, Medium::Wifi { channel: 0, wifi: expected });
@@ -72,7 +72,7 @@ fn every_key_is_read_and_explained() {
     let phy = Phy { standard: Standard::He, band: Band::Ghz5, width: 80, streams: 2, guard: Guard::Normal };
     assert_eq!((down.phy, down.control, down.frames, down.rts), (phy, Control::Minstrel, 256, None));
     let beacon = Some(Duration::from_micros(102_400));
-    assert_eq!(channel, WifiSpec { turns: Turns::Airtime, eifs: Switch::On, beacon });
+    assert_eq!(channel, WifiSpec { turns: Turns::Airtime, eifs: Switch::On, ack_timeout: Switch::On, beacon });
 }
 
 #[test]

@@ -181,6 +181,11 @@ fn the_page_on_adding_shows_what_is_compiled() {
 }
 
 #[test]
+fn the_page_of_radios_shows_what_the_program_says() {
+    judge_document("docs/radios.md");
+}
+
+#[test]
 fn the_tables_of_keys_show_what_is_declared() {
     for page in ["docs/scenarios.md", "docs/gateway.md", "docs/tunnel.md"] {
         judge_document(page);

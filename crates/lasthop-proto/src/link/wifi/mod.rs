@@ -30,9 +30,11 @@ use crate::time::{Duration, Instant};
 pub struct WifiSpec {
     /// Rule by which a station with several receivers chooses the next one.
     pub turns: Turns,
-    /// Longer waits after failures: EIFS of the others after a collision, the timeout of the acknowledgment of the senders.
-    /// Without, all wait for the interframe space alone, as in Bianchi's model.
+    /// EIFS of the other stations after a collision. Without, they recognise no frame in it.
     pub eifs: Switch,
+    /// Interframe space of senders after the timeout of the acknowledgment. Without, it begins with the end of the frame,
+    /// as in Bianchi's model.
+    pub ack_timeout: Switch,
     /// Interval of the beacons that one station sends; `None` for no beacons.
     pub beacon: Option<Duration>,
 }
@@ -418,7 +420,7 @@ impl<T: Copy> Wifi<T> {
     /// Returns the time after a transmission at which its sender misses the acknowledgment (AckTimeout). Its interframe
     /// space begins then (802.11-2020, 10.23.2.4).
     fn ack_timeout(&self, phy: &Phy) -> Duration {
-        if self.spec.eifs.is_on() { phy.sifs() + SLOT + DETECTION } else { Duration::ZERO }
+        if self.spec.ack_timeout.is_on() { phy.sifs() + SLOT + DETECTION } else { Duration::ZERO }
     }
 
     /// Returns the additional wait of others after a collision.

@@ -100,7 +100,7 @@ fn with(line: LineSpec, change: impl FnOnce(&mut TransmitterSpec)) -> LineSpec {
     line
 }
 
-const PLAIN: WifiSpec = WifiSpec { turns: Turns::Airtime, eifs: Switch::Off, beacon: None };
+const PLAIN: WifiSpec = WifiSpec { turns: Turns::Airtime, eifs: Switch::Off, ack_timeout: Switch::Off, beacon: None };
 
 /// Tables of ns-3's `wifi-bianchi` example (`difs` variant) for 1500 bytes of payload, at 5, 10, 20 and 50 stations.
 #[test]
@@ -274,7 +274,7 @@ proptest! {
             [of(0, station), of(station, 0)]
         };
         let lines: Vec<_> = (1..=stations).flat_map(both).collect();
-        let spec = WifiSpec { eifs: Switch::On, beacon: Some(Duration::from_millis(100)), ..PLAIN };
+        let spec = WifiSpec { eifs: Switch::On, ack_timeout: Switch::On, beacon: Some(Duration::from_millis(100)), ..PLAIN };
         let mut wifi = Wifi::new(spec, &lines, "x", Root(seed));
         let mut queues = vec![(0u64, 0u64); lines.len()];
         let mut next = vec![0u64; lines.len()];
