@@ -102,6 +102,24 @@ fn a_frame_takes_what_its_packet_takes() {
     assert_eq!(air.poll_deadline(), None);
 }
 
+/// Two links that meet at the base station share a channel: one frame at a time.
+#[test]
+fn links_share_a_channel() {
+    let shared = "medium = \"shared\"";
+    let text =
+        TEXT.replace("rate = \"10 Mbps\"", &format!("rate = \"10 Mbps\"\n{shared}")).replace("{wireless}", shared);
+    let scenario = Scenario::parse("test.toml", &text).unwrap();
+    let network = scenario.network(&SCHEMES[0]).unwrap();
+    let rig = Rig { scenario, network };
+    let mut air = rig.air(1);
+    air.send(at(10), 0, &rig.frame(1, 1400));
+    air.send(at(10), MOBILE, &rig.frame(1, 0));
+    // 1440 bytes at 10 Mbps, then 40 bytes at 2 Mbps, each with 1 ms.
+    let first = at(11) + Duration::from_micros(1152);
+    let expected = [(1, first, 1454), (BASE, first + Duration::from_micros(160), 54)];
+    assert_eq!(arrivals(&mut air, at(100)), expected);
+}
+
 #[test]
 fn the_channel_does_what_the_simulators_does() {
     for errors in [

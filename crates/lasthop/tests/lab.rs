@@ -372,7 +372,7 @@ fn what_it_cannot_run_is_said_before_anything_is_made() {
         ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
         ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
         ("lab", "<SCENARIO>"),
-        ("lab hold packet-radio-chain", "a channel shared by links"),
+        ("lab hold packet-radio-chain", "radios that report their queues"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -278,7 +278,7 @@ fn mistakes_are_told_before_anything_is_made() {
         ("lab exec tiny.toml --serve server -- true", "--serve server: expected HOST:COMMAND"),
         ("lab exec tiny.toml --nat=nowhere -- true", "--nat nowhere: the scenario has no host"),
         ("lab exec tiny.toml --scheme E2E-SMART -- true", "lasthop's own TCP in a lab for other programs"),
-        ("lab exec packet-radio-chain -- true", "a channel shared by links"),
+        ("lab exec packet-radio-chain -- true", "radios that report their queues"),
         ("lab exec nothing.toml -- true", "nothing.toml"),
     ] {
         let output = bench.run(arguments);
