@@ -4,6 +4,7 @@ mod auto;
 mod bottleneck;
 mod golden;
 mod link;
+mod outage;
 mod properties;
 mod replay;
 mod windows;

@@ -144,6 +144,7 @@ mod tests {
             lost,
             excess: 0,
             marks: 0,
+            outage: false,
         }
     }
 

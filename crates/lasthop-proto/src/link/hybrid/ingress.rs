@@ -42,6 +42,11 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Maximum number of pending congestion signals.
 const MOST_OWED: u32 = 8;
 
+/// Minimum and maximum time for which congestion signals are pending, which is four round trips in between. They are
+/// for sources that send now: packets sent later did not meet that congestion.
+const SHORTEST_OWED: Duration = Duration::from_millis(100);
+const LONGEST_OWED: Duration = Duration::from_secs(1);
+
 /// The queues.
 #[derive(Clone, Debug)]
 pub(super) struct Ingress<I: Item> {
@@ -58,6 +63,10 @@ pub(super) struct Ingress<I: Item> {
     dropped: u64,
     /// Number of packets still to be marked or dropped, since the hop lost as many to congestion.
     owed: u32,
+    /// Time at which they expire.
+    owed_until: Instant,
+    /// Indicates whether the last packet was dropped as such a signal.
+    signalled: bool,
 }
 
 impl<I: Item> Ingress<I> {
@@ -71,7 +80,19 @@ impl<I: Item> Ingress<I> {
         let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
         let windows = Windows::new();
-        Self { queue, given, target, interval, trip: Duration::ZERO, gone: Vec::new(), windows, dropped: 0, owed: 0 }
+        Self {
+            queue,
+            given,
+            target,
+            interval,
+            trip: Duration::ZERO,
+            gone: Vec::new(),
+            windows,
+            dropped: 0,
+            owed: 0,
+            owed_until: Instant::ZERO,
+            signalled: false,
+        }
     }
 
     /// Adapts the target to the hop's round trip: while a hole is repaired a flow stalls, and its source then sends a
@@ -107,7 +128,13 @@ impl<I: Item> Ingress<I> {
             if let Some(ticket) = entry.ticket {
                 self.windows.on_left(now, ticket);
             }
-            if self.owed == 0 {
+            if now >= self.owed_until {
+                self.owed = 0;
+            }
+            // A source that sends one packet per timeout would lose all of them.
+            let alone = self.queue.backlog().packets == 0;
+            if self.owed == 0 || (self.signalled && alone) {
+                self.signalled = false;
                 return Some(entry.item);
             }
             self.owed -= 1;
@@ -116,6 +143,7 @@ impl<I: Item> Ingress<I> {
             if entry.item.mark() {
                 return Some(entry.item);
             }
+            self.signalled = true;
             self.dropped += 1;
         }
     }
@@ -125,14 +153,21 @@ impl<I: Item> Ingress<I> {
         self.windows.on_arrived(now, item);
     }
 
-    /// Resets the tracked windows after a change of path.
+    /// Resets the tracked windows, and discards pending congestion signals, after a change of path.
     pub fn forget_windows(&mut self) {
         self.windows.forget();
+        self.owed = 0;
     }
 
-    /// Signals `packets` losses to congestion, which the hop repairs, to the sources by as many marks or drops.
-    pub fn tell_congestion(&mut self, packets: u32) {
-        self.owed = self.owed.saturating_add(packets).min(MOST_OWED);
+    /// Signals `packets` losses to congestion, which the hop repairs, to the sources by as many marks or drops
+    /// within the next four round trips of `trip`.
+    pub fn tell_congestion(&mut self, now: Instant, packets: u32, trip: Duration) {
+        if packets == 0 {
+            return;
+        }
+        let pending = if now < self.owed_until { self.owed } else { 0 };
+        self.owed = pending.saturating_add(packets).min(MOST_OWED);
+        self.owed_until = now + trip.saturating_mul(4).clamp(SHORTEST_OWED, LONGEST_OWED);
     }
 
     fn count(&mut self, now: Instant) {

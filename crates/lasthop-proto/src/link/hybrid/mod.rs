@@ -271,10 +271,11 @@ impl<I: Item> Hop<I> {
     /// Evaluates feedback on the hop's rate and congestion.
     fn judge(&mut self, now: Instant, marked: u32) {
         let (anchor, next) = (self.sender.take_anchor(), self.sender.next_packet().0);
+        let outage = self.sender.take_outage();
         let frame = Duration::from_nanos(1500 * 8 * 1_000_000_000 / self.control.rate());
-        let heard = Heard { now, anchor, next, marked, frame, header: self.config.header };
+        let heard = Heard { now, anchor, outage, next, marked, frame, header: self.config.header };
         let owed = self.control.on_feedback(&heard, &mut self.detector, &mut self.budget);
-        self.ingress.tell_congestion(owed);
+        self.ingress.tell_congestion(now, owed, self.detector.round_trip());
     }
 
     fn take(&mut self, now: Instant, symbol: Symbol, label: Label, item: I) -> Intake {

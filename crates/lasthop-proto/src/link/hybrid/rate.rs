@@ -28,6 +28,9 @@ const LARGEST_DRAIN: u64 = 50;
 /// Minimum number of frames that a trial adds to a round: fewer would not be visible in its rate.
 const VISIBLE: u64 = 2;
 
+/// Maximum divisor of the rate that silence applies.
+const MOST_SILENT: u64 = 8;
+
 /// Number of rounds without an increase by a quarter that end startup (BBR's rule).
 const FLAT: u32 = 3;
 
@@ -122,6 +125,8 @@ pub(super) struct Finder {
     /// standing delay in the last round.
     stubborn: u32,
     standing: Duration,
+    /// Rate before the current silence.
+    silent: Option<u64>,
 }
 
 impl Finder {
@@ -139,6 +144,7 @@ impl Finder {
             others: Share::default(),
             stubborn: 0,
             standing: Duration::ZERO,
+            silent: None,
         }
     }
 
@@ -170,9 +176,11 @@ impl Finder {
         }
     }
 
-    /// Halves the rate and restarts the estimate when no feedback arrives any more.
+    /// Halves the rate and restarts the estimate when no feedback arrives any more. The rate does not fall below an
+    /// eighth, or below that of a new estimate, so that it is found again within a few rounds after an outage.
     pub fn on_silence(&mut self) {
-        self.set(self.rate() / 2);
+        let before = *self.silent.get_or_insert(self.rate());
+        self.set((self.rate() / 2).max((before / MOST_SILENT).max(FIRST).min(before)));
         (self.mode, self.gain, self.before) = (Mode::Beginning(0, 0), 100, 100);
     }
 
@@ -195,6 +203,13 @@ impl Finder {
     pub fn on_round(&mut self, round: &Round, signs: Signs, full: u32, frame: Duration) -> u32 {
         let (measured, sent) = (self.before, self.gain);
         self.before = sent;
+        self.silent = None;
+        if round.outage {
+            if matches!(self.mode, Mode::Beginning(..)) {
+                self.gain = BEGINNING;
+            }
+            return 0;
+        }
         let drains = self.watch_queue(round, signs);
         match round.rate {
             Some(rate) if round.supply == Supply::Ample => {
@@ -398,6 +413,7 @@ mod tests {
                 lost: 0,
                 excess: 0,
                 marks: 0,
+                outage: false,
             }
         }
 
@@ -529,6 +545,43 @@ mod tests {
             let round = Round { supply: Supply::Limited, demand: Supply::Limited, ..hop.round(100_000, 0) };
             assert_eq!(hop.take(&round), 10 * MBPS);
         }
+    }
+
+    /// Silence divides the rate by at most eight, until feedback arrives, and by less at low rates.
+    #[test]
+    fn silence_leaves_an_eighth_of_the_rate() {
+        let silent = |rate: u64| {
+            let mut finder = Finder::new();
+            finder.set(rate);
+            let rates = [(); 5].map(|()| {
+                finder.on_silence();
+                finder.rate()
+            });
+            (finder, rates)
+        };
+        let (finder, rates) = silent(16 * MBPS);
+        assert_eq!(rates, [8, 4, 2, 2, 2].map(|rate| rate * MBPS));
+        assert_eq!(silent(MBPS).1, [500_000; 5]);
+        assert_eq!(silent(200_000).1, [200_000; 5]);
+        let mut hop = Hop { finder, ..Hop::new() };
+        hop.hear(2 * MBPS, 0);
+        hop.finder.on_silence();
+        assert_eq!(hop.finder.rate(), MBPS);
+    }
+
+    /// An outage shows neither a rate nor congestion, also when others fill the queue.
+    #[test]
+    fn an_outage_changes_nothing() {
+        let mut hop = Hop::new();
+        hop.hear(8 * MBPS, 60);
+        for _ in 0..5 {
+            hop.hear(4 * MBPS, 60);
+        }
+        assert!(hop.finder.is_sharing());
+        let before = hop.finder.clone();
+        let outage = Round { outage: true, lost: 100, excess: 100, ..hop.round(100_000, 60) };
+        assert_eq!(hop.finder.on_round(&outage, Signs::Full, 9, Duration::ZERO), 0);
+        assert_eq!((hop.finder.rate(), hop.finder.pace()), (before.rate(), before.pace()));
     }
 
     /// Five rounds at a lower rate do not drain the queue: others fill it. The pace continues to rise, and losses that

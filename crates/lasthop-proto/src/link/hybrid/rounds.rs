@@ -34,6 +34,8 @@ pub(super) struct Heard {
     pub now: Instant,
     /// Latest transmission that arrived, if it was not known before.
     pub anchor: Option<Anchor>,
+    /// Indicates that it ended an outage.
+    pub outage: bool,
     /// Number of the next transmission.
     pub next: u64,
     /// Number of marked packets that arrived since the start. Wraps.
@@ -64,6 +66,9 @@ pub(super) struct Round {
     pub excess: u64,
     /// Number of packets marked on the hop.
     pub marks: u32,
+    /// Indicates that it includes an outage, or measures transmissions of such a round: its losses and its rate show
+    /// nothing of the hop's capacity.
+    pub outage: bool,
 }
 
 /// The current round.
@@ -89,6 +94,8 @@ pub(super) struct Rounds {
     told: u32,
     /// Packets that left already marked in this round and the previous ones, latest first, and are not reported yet.
     own: [u32; OWN],
+    /// Indicates an outage in this round, and in the previous ones, latest first.
+    outages: [bool; 3],
 }
 
 impl Rounds {
@@ -105,6 +112,7 @@ impl Rounds {
             loss: [0; 2],
             told: 0,
             own: [0; OWN],
+            outages: [false; 3],
         }
     }
 
@@ -134,6 +142,8 @@ impl Rounds {
 
     /// Processes feedback, and returns the round that it completes.
     pub fn on_feedback(&mut self, heard: &Heard, detector: &mut Detector, budget: &Budget) -> Option<Round> {
+        // Gaps in consecutive rounds are those of a hop that has become slow.
+        self.outages[0] |= heard.outage && self.outages[1..] == [false; 2];
         match heard.anchor {
             Some(anchor) if anchor.packet < self.mark => self.last = Some(anchor),
             Some(anchor) if self.to.is_none() => self.to = Some(anchor),
@@ -182,6 +192,7 @@ impl Rounds {
             lost,
             excess,
             marks,
+            outage: self.outages[0] || self.outages[1],
         };
         *self = Self {
             mark: heard.next,
@@ -195,6 +206,7 @@ impl Rounds {
             loss: [budget.loss(), self.loss[0]],
             told: heard.marked,
             own,
+            outages: [false, self.outages[0], self.outages[1]],
         };
         Some(round)
     }
@@ -291,6 +303,7 @@ mod tests {
             let heard = Heard {
                 now: at(now),
                 anchor: Some(anchor(packet, now - 60, now)),
+                outage: false,
                 next,
                 marked: 0,
                 frame: Duration::from_millis(1),
@@ -321,6 +334,7 @@ mod tests {
             let heard = Heard {
                 now: at(now),
                 anchor: Some(anchor(number * 60, now - 60, now)),
+                outage: false,
                 next: (number + 1) * 60,
                 marked: told,
                 frame: Duration::from_millis(1),

@@ -29,6 +29,11 @@ const MOST_LOST: usize = 256;
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
 
+/// Minimum time without feedback that is an outage, in probe timeouts, and otherwise. Shorter gaps lose little, and are
+/// common on half-duplex links.
+const OUTAGE: u64 = 2;
+const SHORTEST_OUTAGE: Duration = Duration::from_millis(100);
+
 /// Fate of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -132,6 +137,10 @@ pub(super) struct Sender<I> {
     largest_acked: Option<u64>,
     /// Set by the last feedback if it reported a later arrival than before.
     anchor: Option<Anchor>,
+    /// Set by the last feedback if it ended an outage.
+    outage: bool,
+    /// Time of the last feedback.
+    heard: Instant,
     /// Planned transmissions by time; real-time classes first.
     again: [BTreeMap<(Instant, u64), Again>; 2],
     order: u64,
@@ -161,6 +170,8 @@ impl<I: Item> Sender<I> {
             lost: BTreeMap::new(),
             largest_acked: None,
             anchor: None,
+            outage: false,
+            heard: Instant::ZERO,
             again: [BTreeMap::new(), BTreeMap::new()],
             order: 0,
             loss_due: None,
@@ -322,7 +333,8 @@ impl<I: Item> Sender<I> {
         if feedback.largest >= self.next_packet() || feedback.floor > self.next_symbol() {
             return false;
         }
-        (self.quiet, self.probes) = (now, 0);
+        self.outage = self.is_outage(now, view);
+        (self.quiet, self.probes, self.heard) = (now, 0, now);
         let largest = feedback.largest.0;
         let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(feedback.delay.as_nanos()));
         let newest = self.sent.get(largest.checked_sub(self.first_sent).map_or(usize::MAX, |index| index as usize));
@@ -367,6 +379,20 @@ impl<I: Item> Sender<I> {
     /// Returns the latest transmission that arrived, if it was not known before.
     pub fn take_anchor(&mut self) -> Option<Anchor> {
         self.anchor.take()
+    }
+
+    /// Returns whether the last feedback ended an outage, once.
+    pub fn take_outage(&mut self) -> bool {
+        core::mem::take(&mut self.outage)
+    }
+
+    /// Returns whether feedback on outstanding transmissions, which arrives now, was missing long enough for an outage.
+    fn is_outage(&self, now: Instant, view: &View<'_>) -> bool {
+        let Some(largest) = self.largest_acked else { return false };
+        let first = (largest + 1).saturating_sub(self.first_sent) as usize;
+        let Some(sent) = self.sent.range(first.min(self.sent.len())..).find(|sent| sent.open) else { return false };
+        let least = view.detector.silence(view.wait, 0).saturating_mul(OUTAGE).max(SHORTEST_OUTAGE);
+        now.since(self.heard.max(sent.at)) > least
     }
 
     /// Returns the number of consecutive probes without an answer.
