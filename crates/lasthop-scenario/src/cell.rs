@@ -13,7 +13,6 @@ use lasthop_sim::network::{CellLink, Medium, Rate};
 
 use crate::document::{Data, quote};
 use crate::key::Key;
-use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::shared_keys::{LinkKeys, RootKeys};
 use crate::units::Fraction;
@@ -163,8 +162,15 @@ struct Known {
     name: String,
     preset: PresetName,
     spec: CellSpec,
-    /// Node of the base station.
-    station: usize,
+    /// Name of the base station.
+    station: String,
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End<'n> {
+    pub name: &'n str,
+    pub is_host: bool,
 }
 
 /// The cells of a scenario.
@@ -182,15 +188,15 @@ impl<'r> Cells<'r> {
     }
 
     /// Reads the medium of a link over a cell.
-    pub(crate) fn medium(&mut self, link: &Reader<'_>, nodes: &Nodes, between: [usize; 2]) -> Result<Medium, Error> {
+    pub(crate) fn medium(&mut self, link: &Reader<'_>, ends: [End<'_>; 2]) -> Result<Medium, Error> {
         let Line(name) = link.or(LinkKeys::channel, Line("cell".to_owned()), "default")?;
         let is_bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if name.is_empty() || name.len() > 64 || !is_bare {
             return Err(link.refuse(LinkKeys::channel, "a name of 1 to 64 letters, digits, `-` and `_`", ""));
         }
-        let [station, user] = between;
-        if nodes.is_host(station) && !nodes.is_host(user) {
-            let [host, router] = between.map(|node| quote(nodes.name(node)));
+        let [station, user] = ends;
+        if station.is_host && !user.is_host {
+            let [host, router] = ends.map(|end| quote(end.name));
             let message = format!(
                 "the first end of a link over a cell is the base station, the second the user; write [{router}, {host}]"
             );
@@ -200,16 +206,15 @@ impl<'r> Cells<'r> {
             Some(number) => number,
             None => {
                 let (preset, spec) = cell(&self.root.section(RootKeys::cells)?.member(&name)?)?;
-                self.known.push(Known { name, preset, spec, station });
+                self.known.push(Known { name, preset, spec, station: station.name.to_owned() });
                 self.known.len() - 1
             }
         };
         let known = &self.known[number];
-        if known.station != station {
+        if known.station != station.name {
             let message = format!(
                 "the base station of the cell \"{}\" is \"{}\"; begin with it, or name another cell as channel",
-                known.name,
-                nodes.name(known.station)
+                known.name, known.station
             );
             return Err(link.fail(LinkKeys::between, Problem::Conflict(message)));
         }

@@ -7,7 +7,7 @@ use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
-use crate::cell::{self, Cells};
+use crate::cell::{self, Cells, End};
 use crate::channel;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
@@ -389,7 +389,10 @@ fn medium(
             };
             Ok(Medium::Wifi { channel: number as u32, wifi })
         }
-        MediumName::Cell => channels.cells.medium(reader, nodes, between),
+        MediumName::Cell => {
+            let end = |node| End { name: nodes.name(node), is_host: nodes.is_host(node) };
+            channels.cells.medium(reader, between.map(end))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, Network, QueueLimit, QueueSpec, QuicConfig, Task};
+use lasthop_sim::network::{App, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -146,11 +146,13 @@ impl Facts {
             });
         }
         let way = &lossy.directions[0];
-        controls.push(Control {
-            hint: format!("Capacity of {}.", lossy.name),
-            keys: vec![self.link_key("rate")],
-            ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
-        });
+        if !lossy.medium.chooses_rates() {
+            controls.push(Control {
+                hint: format!("Capacity of {}.", lossy.name),
+                keys: vec![self.link_key("rate")],
+                ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
+            });
+        }
         // With active queue management the limit is a key of the queue's table.
         let (queue, key) = match way.queue {
             QueueSpec::Fifo(limit) => (limit, "queue"),
@@ -160,11 +162,14 @@ impl Facts {
         };
         let queue = QueueSize::from(queue);
         let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };
-        controls.push(Control {
-            hint: format!("Maximum queue in front of {}.", lossy.name),
-            keys: vec![self.link_key(key)],
-            ..control("queue", "Queue", queue.to_string(), queue_stops)
-        });
+        // The default of Wi-Fi is a table that the scenario does not contain.
+        if !matches!(lossy.medium, Medium::Wifi { .. }) {
+            controls.push(Control {
+                hint: format!("Maximum queue in front of {}.", lossy.name),
+                keys: vec![self.link_key(key)],
+                ..control("queue", "Queue", queue.to_string(), queue_stops)
+            });
+        }
         if let Some(flow) = self.network.flows.first() {
             let buffer = ByteSize(flow.tcp[0].common.send_buffer.into());
             controls.push(Control {

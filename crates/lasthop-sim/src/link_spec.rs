@@ -97,6 +97,11 @@ pub struct CellLink {
 }
 
 impl Medium {
+    /// Returns whether the medium chooses the rate of each transmission.
+    pub const fn chooses_rates(&self) -> bool {
+        matches!(self, Self::Wifi { .. } | Self::Cell { .. })
+    }
+
     /// Returns whether a link with the medium `other` shares this one.
     pub fn is_one_with(&self, other: &Self) -> bool {
         match (self, other) {
