@@ -10,10 +10,12 @@ A cell shows the throughput in Mbps and the 95th percentile of the round trip in
 import argparse
 import json
 import os
-import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "benches", "agreement"))
+from call import call  # noqa: E402
+
 SCENARIOS = ("home-wifi-1", "home-wifi-5", "home-wifi-20", "full-wifi", "train-lte", "5g-fwa", "starlink", "satellite-rain", "satellite-handover", "farm-radio")
 SCHEMES = ("E2E-CUBIC", "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
 
@@ -30,11 +32,12 @@ def main():
         words = [args.lasthop, "compare", name, "--schemes", ",".join(SCHEMES), "--runs", str(args.runs), "--json"]
         for value in args.set:
             words += ["--set", value]
-        done = subprocess.run(words, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"error: {name}: {done.stderr.strip()}")
+        try:
+            told = json.loads(call(*words))
+        except RuntimeError as error:
+            sys.exit(f"error: {error}")
         cells = {}
-        for row in json.loads(done.stdout)["schemes"]:
+        for row in told["schemes"]:
             measures = row["measures"]
             cells[row["scheme"]] = f"{measures['throughput']['mean']:.3g}, {measures['rtt_p95']['mean']:.0f}"
         print(f"| `{name}` | " + " | ".join(cells[scheme] for scheme in SCHEMES) + " |", flush=True)

@@ -514,7 +514,7 @@ const fn leg(point: Point) -> LegId {
 
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
-        let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
+        let errors = Direction::BOTH.map(|direction| Errors::new(spec, direction, root));
         Self { gate: Gate::Open, errors, report: [PathReport::default(); 2] }
     }
 }

@@ -122,8 +122,6 @@ pub struct CrossedDirection {
     /// Number of other frames queued or in flight.
     others: usize,
     sent: u64,
-    /// Number of them sent before the end of the run.
-    caught_up: u64,
     dropped: u64,
     arrived: u64,
     last: Instant,
@@ -147,18 +145,7 @@ impl CrossedDirection {
     /// Creates a direction over `wire`, shared with the datagrams of `source`.
     pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
         let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
-        Self {
-            wire,
-            source,
-            frame,
-            others: 0,
-            sent: 0,
-            caught_up: 0,
-            dropped: 0,
-            arrived: 0,
-            last: Instant::ZERO,
-            took: None,
-        }
+        Self { wire, source, frame, others: 0, sent: 0, dropped: 0, arrived: 0, last: Instant::ZERO, took: None }
     }
 
     /// Starts to measure the delays of the datagrams.
@@ -223,19 +210,16 @@ impl CrossedDirection {
         (arrived, report)
     }
 
-    /// Sends the datagrams that were due before `now`; those due at `now` come after all other events. Must be called
-    /// before [`Self::enqueue`] and [`Self::arrive`].
-    pub fn catch_up(&mut self, now: Instant) {
+    /// Sends the datagrams that were due before `now`; those due at `now` come after all other events. Returns their
+    /// number. Must be called before [`Self::enqueue`] and [`Self::arrive`].
+    pub fn catch_up(&mut self, now: Instant) -> u64 {
+        let mut sent = 0;
         // A run with more frames is abandoned.
         while self.source.poll_deadline() < now && self.held() <= MOST_FRAMES {
             self.send_datagram();
-            self.caught_up += 1;
+            sent += 1;
         }
-    }
-
-    /// Returns the number of datagrams that [`Self::catch_up`] has sent.
-    pub fn caught_up(&self) -> u64 {
-        self.caught_up
+        sent
     }
 
     /// Returns the time at which the next datagram is due.

@@ -99,6 +99,8 @@ pub struct Fabric {
     held: Held<(LegId, Frame)>,
     /// Legs with a source of datagrams that the fabric operates ([`Fabric::take_charge`]).
     crossed: Vec<LegId>,
+    /// Number of datagrams sent by those sources.
+    pub datagrams: u64,
     routes: Routes,
     /// Host of each endpoint; each flow has two.
     hosts: Vec<NodeId>,
@@ -161,7 +163,7 @@ impl Fabric {
         let (carriers, media) = Carrier::all(network, root);
         let mut carriers = carriers.into_iter();
         for link in &network.links {
-            for (direction, carrier) in [Direction::Down, Direction::Up].into_iter().zip(carriers.by_ref()) {
+            for (direction, carrier) in Direction::BOTH.into_iter().zip(carriers.by_ref()) {
                 let node = link.ends[1 - direction.index()];
                 let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
@@ -187,6 +189,7 @@ impl Fabric {
             media,
             held: Held::default(),
             crossed: Vec::new(),
+            datagrams: 0,
             first_hops: network
                 .flows
                 .iter()

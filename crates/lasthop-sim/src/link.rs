@@ -26,13 +26,14 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
-pub use carrier::{Advanced, Carrier, Media, SharedCarrier};
-pub use channel::{SharedChannel, StationId};
+pub use carrier::{Advanced, Carrier, Media};
+use channel::SharedChannel;
 pub use feed::Seeds;
 pub use held::Held;
-pub use managed::{FrameQueue, ManagedDirection};
+use managed::FrameQueue;
+pub use managed::ManagedDirection;
 pub use ring::Ring;
-pub use shared::SharedMedium;
+use shared::SharedMedium;
 
 /// Direction of a link. "Down" is from its first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +45,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both directions, in the order of a link's legs.
+    pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
+
     /// Returns 0 for down, 1 for up.
     #[inline]
     pub const fn index(self) -> usize {

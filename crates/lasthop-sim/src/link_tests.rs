@@ -10,6 +10,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
+use super::carrier::SharedCarrier;
 use super::*;
 use crate::network::{Impairments, Medium, NodeId, Rate};
 
@@ -200,7 +201,7 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
     let mut arrived = Vec::new();
     while let Some(now) = medium.poll_deadline() {
         if let Some((place, sent)) = medium.advance(now) {
-            arrived.push((now, [Direction::Down, Direction::Up][place], sent.frame.handle().0));
+            arrived.push((now, Direction::BOTH[place], sent.frame.handle().0));
         }
     }
     arrived

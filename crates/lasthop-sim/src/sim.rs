@@ -252,8 +252,8 @@ impl Simulation {
     /// send a billion of them between two events, or in a run without events.
     fn advance_crossed(&mut self, most: u32) -> bool {
         let most = u64::from(most);
-        let (mut events, before) = (0, self.fabric.datagrams());
-        while events + (self.fabric.datagrams() - before) / DATAGRAMS_AN_EVENT < most {
+        let (mut events, before) = (0, self.fabric.datagrams);
+        while events + (self.fabric.datagrams - before) / DATAGRAMS_AN_EVENT < most {
             events += 1;
             if self.fabric.overflows() {
                 return self.give_up();

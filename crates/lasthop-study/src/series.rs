@@ -166,7 +166,7 @@ fn look(simulation: &mut Simulation, network: &Network, last: Instant, before: &
     let seconds = at.since(last).as_secs_f64();
     let mut row = Row { at, throughput: Vec::new(), delay: Vec::new(), waiting: Vec::new() };
     for link in 0..network.links.len() {
-        for direction in [Direction::Down, Direction::Up] {
+        for direction in Direction::BOTH {
             row.waiting.push(simulation.waiting(LinkId(link), direction));
         }
     }

@@ -5,6 +5,7 @@ use lasthop_proto::time::Instant;
 
 use super::{Carrier, Fabric, Far};
 use crate::datagrams::{CrossedDirection, DatagramSource};
+use crate::leg::LegId;
 use crate::link::DuplexDirection;
 use crate::network::Network;
 use crate::routes::Hop;
@@ -51,11 +52,6 @@ impl Fabric {
         self.crossings().filter_map(|wire| wire.arrived_of(flow)).sum()
     }
 
-    /// Returns the number of datagrams that those sources have sent before another event.
-    pub fn datagrams(&self) -> u64 {
-        self.crossings().map(CrossedDirection::caught_up).sum()
-    }
-
     /// Returns whether the fabric operates any source.
     pub fn is_crossed(&self) -> bool {
         !self.crossed.is_empty()
@@ -68,10 +64,15 @@ impl Fabric {
 
     /// Sends the datagrams that were due before `now` at sources that the fabric operates.
     pub fn catch_up(&mut self, now: Instant) {
-        for leg in &self.crossed {
-            if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
-                wire.catch_up(now);
-            }
+        for index in 0..self.crossed.len() {
+            self.catch_up_on(now, self.crossed[index]);
+        }
+    }
+
+    /// Sends the datagrams that were due before `now` at the source of a leg, if it has one.
+    pub(super) fn catch_up_on(&mut self, now: Instant, leg: LegId) {
+        if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
+            self.datagrams += wire.catch_up(now);
         }
     }
 }

@@ -16,6 +16,7 @@ impl Fabric {
     /// Implements [`Self::transmit`] for legs other than those with a drop-tail queue of their own.
     #[inline(never)]
     pub(super) fn transmit_managed(&mut self, now: Instant, id: LegId, frame: Frame) {
+        self.catch_up_on(now, id);
         let leg = &mut self.legs[id.0 as usize];
         if let Carrier::Cut(_) = leg.carrier {
             return self.miss(now, id, frame);
@@ -53,6 +54,7 @@ impl Fabric {
     /// Implements [`Self::advance`] for legs other than those with a drop-tail queue of their own.
     #[inline(never)]
     pub(super) fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
+        self.catch_up_on(now, id);
         let Advanced { arrival, next } = self.legs[id.0 as usize].carrier.advance(&mut self.media, now, id);
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         self.drop_managed(now, id);
@@ -83,6 +85,7 @@ impl Fabric {
 
     /// Returns the number of frames queued on a leg.
     pub fn waiting_on(&mut self, now: Instant, leg: LegId) -> usize {
+        self.catch_up_on(now, leg);
         self.legs[leg.0 as usize].carrier.waiting(&self.media, now)
     }
 

@@ -123,7 +123,7 @@ impl Fabric {
     pub(super) fn settle_down(&mut self, network: &Network) {
         let Some(roaming) = self.roaming.take() else { return };
         for &link in &network.mobility.as_ref().map(|mobility| mobility.others(0)).unwrap_or_default() {
-            for direction in [Direction::Down, Direction::Up] {
+            for direction in Direction::BOTH {
                 self.close(LegId::new(link, direction));
             }
         }

@@ -12,9 +12,8 @@ use lasthop_proto::time::{Duration, Instant};
 
 use super::carrier::SharedCarrier;
 use super::feed::{Feed, Seeds};
-use super::{Accepted, Cut, Direction, Frame, Held, InFlight};
+use super::{Accepted, Direction, Frame, Held, InFlight};
 use crate::network::{LinkSpec, Medium, NodeId};
-use crate::trace::DropReason;
 
 /// A medium with the queues of its lines. Each link has two lines, down and up.
 pub struct AccessCarrier {
@@ -31,8 +30,7 @@ pub struct AccessCarrier {
 impl AccessCarrier {
     /// Creates the carrier of `links` over their medium, without frames.
     pub fn new(medium: Box<dyn AccessMedium<Frame>>, links: &[&LinkSpec], root: Root) -> Self {
-        let lines =
-            || links.iter().flat_map(|link| [Direction::Down, Direction::Up].map(|direction| (link, direction)));
+        let lines = || links.iter().flat_map(|link| Direction::BOTH.map(|direction| (link, direction)));
         let queue = |(link, direction): (&&LinkSpec, Direction)| {
             Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root))
         };
@@ -110,22 +108,20 @@ impl SharedCarrier for AccessCarrier {
         propagating.release(now)
     }
 
-    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
-        if let Some((place, frame)) = self.given_up.pop_front() {
-            return Some((place, frame, DropReason::Channel));
-        }
-        self.queues.iter_mut().enumerate().find_map(|(place, queue)| {
-            let (frame, why) = queue.take_dropped()?;
-            Some((place, frame, why))
-        })
+    fn places(&self) -> usize {
+        self.queues.len()
     }
 
-    fn keep_begun(&mut self, place: usize) {
-        self.queues[place].keep_begun();
+    fn feed(&self, place: usize) -> &Feed {
+        &self.queues[place]
     }
 
-    fn take_begun(&mut self) -> Option<(usize, Frame)> {
-        self.queues.iter_mut().enumerate().find_map(|(place, queue)| Some((place, queue.take_begun()?)))
+    fn feed_mut(&mut self, place: usize) -> &mut Feed {
+        &mut self.queues[place]
+    }
+
+    fn take_given_up(&mut self) -> Option<(usize, Frame)> {
+        self.given_up.pop_front()
     }
 
     fn waiting(&self, place: usize) -> usize {
@@ -134,10 +130,5 @@ impl SharedCarrier for AccessCarrier {
 
     fn busy(&self, now: Instant, place: usize) -> Duration {
         self.medium.busy(now, LineId(place))
-    }
-
-    /// Scenarios with a moving host have no links on such media.
-    fn cut(&mut self, _: Instant, _: usize) -> Cut {
-        Cut::default()
     }
 }

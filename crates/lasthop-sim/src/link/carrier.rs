@@ -6,6 +6,7 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
 use super::access::{self, AccessCarrier};
+use super::feed::Feed;
 use super::{
     Accepted, Cut, Direction, DuplexDirection, Frame, InFlight, ManagedDirection, SharedChannel, SharedMedium,
 };
@@ -14,11 +15,8 @@ use crate::leg::LegId;
 use crate::network::{LinkId, LinkSpec, Medium, Network, WifiLink};
 use crate::trace::DropReason;
 
-/// Directions of a link, in the order of its legs.
-const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
-
 /// A medium that several directions share. Each has a *place*, numbered from 0.
-pub trait SharedCarrier: Send {
+pub(super) trait SharedCarrier: Send {
     /// Queues a frame. `look` returns the properties of its packet.
     fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted;
 
@@ -29,23 +27,56 @@ pub trait SharedCarrier: Send {
     /// none.
     fn advance(&mut self, now: Instant) -> Option<(usize, InFlight)>;
 
+    /// Returns the number of places.
+    fn places(&self) -> usize;
+
+    /// Returns the frames of a place before their transmission.
+    fn feed(&self, place: usize) -> &Feed;
+
+    /// Returns the frames of a place before their transmission, to change them.
+    fn feed_mut(&mut self, place: usize) -> &mut Feed;
+
+    /// Returns a frame that the medium gave up, and its place.
+    fn take_given_up(&mut self) -> Option<(usize, Frame)> {
+        None
+    }
+
     /// Returns a frame that a managed queue dropped or that the medium gave up, its place, and the reason.
-    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)>;
+    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
+        if let Some((place, frame)) = self.take_given_up() {
+            return Some((place, frame, DropReason::Channel));
+        }
+        (0..self.places()).find_map(|place| {
+            let (frame, why) = self.feed_mut(place).take_dropped()?;
+            Some((place, frame, why))
+        })
+    }
 
     /// Starts to keep the frames that begin transmission at a place for [`Self::take_begun`].
-    fn keep_begun(&mut self, place: usize);
+    fn keep_begun(&mut self, place: usize) {
+        self.feed_mut(place).keep_begun();
+    }
 
     /// Returns a frame that began transmission, and its place.
-    fn take_begun(&mut self) -> Option<(usize, Frame)>;
+    fn take_begun(&mut self) -> Option<(usize, Frame)> {
+        (0..self.places()).find_map(|place| Some((place, self.feed_mut(place).take_begun()?)))
+    }
 
     /// Returns the number of frames queued at a place.
-    fn waiting(&self, place: usize) -> usize;
+    fn waiting(&self, place: usize) -> usize {
+        self.feed(place).len()
+    }
 
     /// Returns the time for which a place has used the medium until `now`.
-    fn busy(&self, now: Instant, place: usize) -> Duration;
+    fn busy(&self, now: Instant, place: usize) -> Duration {
+        self.feed(place).busy(now)
+    }
 
-    /// Removes all frames of a place, except those that a managed queue drops.
-    fn cut(&mut self, now: Instant, place: usize) -> Cut;
+    /// Removes all frames of a place, except those that a managed queue drops. By default none: scenarios with a moving
+    /// host have half-duplex and duplex links alone.
+    fn cut(&mut self, _: Instant, _: usize) -> Cut {
+        Cut::default()
+    }
 }
 
 /// A shared medium, and the leg of each of its places. Its events are filed under the first leg.
@@ -71,7 +102,7 @@ pub enum Carrier {
     Own(DuplexDirection),
     /// A wire that chooses each frame at the time of its transmission.
     Managed(Box<ManagedDirection>),
-    /// A wire that is shared with datagrams without events.
+    /// A wire that is shared with datagrams without events, which must have caught up before each call.
     Crossed(Box<CrossedDirection>),
     /// A place on a shared medium.
     Shared {
@@ -100,7 +131,7 @@ impl Carrier {
         let mut carriers = Vec::with_capacity(2 * network.links.len());
         for (index, link) in network.links.iter().enumerate() {
             if link.medium == Medium::Duplex {
-                carriers.extend(DIRECTIONS.map(|direction| Self::wire(link, direction, root)));
+                carriers.extend(Direction::BOTH.map(|direction| Self::wire(link, direction, root)));
                 continue;
             }
             let joins = |group: &Vec<usize>| network.links[group[0]].medium.is_one_with(&link.medium);
@@ -110,9 +141,10 @@ impl Carrier {
             });
             let hop = groups[medium].len();
             groups[medium].push(index);
-            carriers.extend(DIRECTIONS.map(|direction| Self::Shared { medium, place: 2 * hop + direction.index() }));
+            carriers
+                .extend(Direction::BOTH.map(|direction| Self::Shared { medium, place: 2 * hop + direction.index() }));
         }
-        let legs = |link: usize| DIRECTIONS.map(|direction| LegId::new(LinkId(link), direction));
+        let legs = |link: usize| Direction::BOTH.map(|direction| LegId::new(LinkId(link), direction));
         let shared = |group: Vec<usize>| Shared {
             carrier: Self::shared(&group.iter().map(|link| &network.links[*link]).collect::<Vec<_>>(), root),
             legs: group.into_iter().flat_map(legs).collect(),
@@ -154,10 +186,7 @@ impl Carrier {
         match self {
             Self::Own(wire) => (wire.enqueue(now, frame), leg),
             Self::Managed(wire) => (wire.enqueue(now, frame, look), leg),
-            Self::Crossed(wire) => {
-                wire.catch_up(now);
-                (wire.enqueue(now, frame), leg)
-            }
+            Self::Crossed(wire) => (wire.enqueue(now, frame), leg),
             Self::Shared { medium, place } => {
                 let accepted = media.0[*medium].carrier.enqueue(now, *place, frame, &mut || look());
                 (accepted, media.source(*medium))
@@ -174,7 +203,6 @@ impl Carrier {
                 Advanced { arrival: sent.map(|sent| (leg, sent)), next }
             }
             Self::Crossed(wire) => {
-                wire.catch_up(now);
                 let (sent, next) = wire.arrive(now);
                 Advanced { arrival: sent.map(|sent| (leg, sent)), next }
             }
@@ -241,14 +269,11 @@ impl Carrier {
     }
 
     /// Returns the number of frames queued.
-    pub fn waiting(&mut self, media: &Media, now: Instant) -> usize {
+    pub fn waiting(&self, media: &Media, now: Instant) -> usize {
         match self {
             Self::Own(wire) => wire.waiting(now),
             Self::Managed(wire) => wire.waiting(),
-            Self::Crossed(wire) => {
-                wire.catch_up(now);
-                wire.waiting(now)
-            }
+            Self::Crossed(wire) => wire.waiting(now),
             Self::Shared { medium, place } => media.0[*medium].carrier.waiting(*place),
             Self::Cut(_) => 0,
         }

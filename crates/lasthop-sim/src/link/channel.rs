@@ -7,13 +7,10 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use super::carrier::SharedCarrier;
-use super::feed::Access;
+use super::feed::{Access, Feed};
 use super::shared::Station;
-use super::{Accepted, Cut, Direction, Frame, InFlight};
+use super::{Accepted, Direction, Frame, InFlight};
 use crate::network::{LinkSpec, Medium};
-use crate::trace::DropReason;
-
-const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// A hop of the channel.
 struct Hop {
@@ -77,7 +74,7 @@ impl SharedChannel {
             hops: links.iter().map(hop).collect(),
             stations: links
                 .iter()
-                .flat_map(|link| DIRECTIONS.map(|direction| Station::new(link, direction, root)))
+                .flat_map(|link| Direction::BOTH.map(|direction| Station::new(link, direction, root)))
                 .collect(),
             claims: Vec::new(),
         }
@@ -161,32 +158,16 @@ impl SharedCarrier for SharedChannel {
         None
     }
 
-    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
-        self.stations.iter_mut().enumerate().find_map(|(place, station)| {
-            let (frame, why) = station.feed.take_dropped()?;
-            Some((place, frame, why))
-        })
+    fn places(&self) -> usize {
+        self.stations.len()
     }
 
-    fn keep_begun(&mut self, place: usize) {
-        self.stations[place].feed.keep_begun();
+    fn feed(&self, place: usize) -> &Feed {
+        &self.stations[place].feed
     }
 
-    fn take_begun(&mut self) -> Option<(usize, Frame)> {
-        self.stations.iter_mut().enumerate().find_map(|(place, station)| Some((place, station.feed.take_begun()?)))
-    }
-
-    fn waiting(&self, place: usize) -> usize {
-        self.stations[place].feed.len()
-    }
-
-    fn busy(&self, now: Instant, place: usize) -> Duration {
-        self.stations[place].feed.busy(now)
-    }
-
-    /// Scenarios with cells have no links on shared channels.
-    fn cut(&mut self, _: Instant, _: usize) -> Cut {
-        Cut::default()
+    fn feed_mut(&mut self, place: usize) -> &mut Feed {
+        &mut self.stations[place].feed
     }
 }
 

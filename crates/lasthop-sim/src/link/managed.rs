@@ -56,12 +56,6 @@ impl FrameQueue {
         Some(Self { urgent: VecDeque::new(), managed, most_urgent, dropped: Vec::new(), filtered: Vec::new() })
     }
 
-    /// Returns whether the queue is empty.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.urgent.is_empty() && self.managed.backlog().packets == 0
-    }
-
     /// Returns the number of frames queued.
     pub fn len(&self) -> usize {
         self.urgent.len() + self.managed.backlog().packets as usize

@@ -11,9 +11,6 @@ use super::carrier::SharedCarrier;
 use super::feed::{Access, Feed, Seeds};
 use super::{Accepted, Cut, Direction, Frame, InFlight};
 use crate::network::LinkSpec;
-use crate::trace::DropReason;
-
-const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// One direction of a shared medium.
 pub(super) struct Station {
@@ -46,7 +43,7 @@ impl SharedMedium {
     /// Creates the medium of a link, without frames. Each access takes `frame_overhead` in addition to the bytes;
     /// radios take `turnaround` to change direction.
     pub fn new(link: &LinkSpec, frame_overhead: Duration, turnaround: Duration, root: Root) -> Self {
-        let stations = [Direction::Down, Direction::Up].map(|direction| Station::new(link, direction, root));
+        let stations = Direction::BOTH.map(|direction| Station::new(link, direction, root));
         Self { delay: link.delay, frame_overhead, turnaround, last: None, stations, on_air: None }
     }
 
@@ -64,10 +61,10 @@ impl SharedMedium {
 
 impl SharedCarrier for SharedMedium {
     fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
-        let direction = DIRECTIONS[place];
+        let direction = Direction::BOTH[place];
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };
-        if self.stations[direction.index()].feed.push(now, frame, look, at_once) == Accepted::Dropped {
+        if self.stations[place].feed.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
         if idle {
@@ -79,27 +76,16 @@ impl SharedCarrier for SharedMedium {
         }
     }
 
-    fn take_dropped(&mut self) -> Option<(usize, Frame, DropReason)> {
-        self.stations.iter_mut().enumerate().find_map(|(place, station)| {
-            let (frame, why) = station.feed.take_dropped()?;
-            Some((place, frame, why))
-        })
+    fn places(&self) -> usize {
+        self.stations.len()
     }
 
-    fn keep_begun(&mut self, place: usize) {
-        self.stations[place].feed.keep_begun();
+    fn feed(&self, place: usize) -> &Feed {
+        &self.stations[place].feed
     }
 
-    fn take_begun(&mut self) -> Option<(usize, Frame)> {
-        self.stations.iter_mut().enumerate().find_map(|(place, station)| Some((place, station.feed.take_begun()?)))
-    }
-
-    fn waiting(&self, place: usize) -> usize {
-        self.stations[place].feed.len()
-    }
-
-    fn busy(&self, now: Instant, place: usize) -> Duration {
-        self.stations[place].feed.busy(now)
+    fn feed_mut(&mut self, place: usize) -> &mut Feed {
+        &mut self.stations[place].feed
     }
 
     /// Starts no transmission: the caller cuts the other direction as well.

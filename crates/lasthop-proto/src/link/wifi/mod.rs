@@ -485,9 +485,10 @@ impl<T: Copy + Send> AccessMedium<T> for Wifi<T> {
     fn handle_timeout(&mut self, now: Instant, source: &mut dyn Source<T>) {
         while let Some(at) = self.access.filter(|at| *at <= now) {
             self.transmit(at, source);
-            for station in 0..self.stations.len() {
+            // Only senders may have no frames left.
+            for transmission in &self.transmissions {
                 let lines = &self.lines;
-                self.stations[station].update(|line| lines[line].is_backlogged());
+                self.stations[lines[transmission.line].spec.sender].update(|line| lines[line].is_backlogged());
             }
             self.schedule();
         }

@@ -151,14 +151,17 @@ impl Phy {
 
     /// Returns the airtime of a PPDU with a payload (PSDU) of `bytes`.
     pub fn airtime(&self, rate: RateIndex, bytes: u32) -> Duration {
-        let symbols = (SERVICE_AND_TAIL + 8 * u64::from(bytes)).div_ceil(u64::from(self.bits_per_symbol(rate)));
-        let data = Duration::from_nanos(self.symbol().as_nanos() * symbols);
-        self.preamble() + data + self.extension()
+        self.until(rate, SERVICE_AND_TAIL + 8 * u64::from(bytes)) + self.extension()
     }
 
     /// Returns the time from the start of a PPDU until `bytes` of its payload are received.
     pub fn received_after(&self, rate: RateIndex, bytes: u32) -> Duration {
-        let symbols = (SERVICE_BITS + 8 * u64::from(bytes)).div_ceil(u64::from(self.bits_per_symbol(rate)));
+        self.until(rate, SERVICE_BITS + 8 * u64::from(bytes))
+    }
+
+    /// Returns the time from the start of a PPDU to the end of the symbol with the last of `bits` of its data.
+    fn until(&self, rate: RateIndex, bits: u64) -> Duration {
+        let symbols = bits.div_ceil(u64::from(self.bits_per_symbol(rate)));
         self.preamble() + Duration::from_nanos(self.symbol().as_nanos() * symbols)
     }
 
