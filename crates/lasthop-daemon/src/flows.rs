@@ -10,7 +10,7 @@ use lasthop_proto::pep::snoop::Owner;
 use lasthop_wire::Route;
 use siphasher::sip::SipHasher13;
 
-/// Slot number for none.
+/// Slot number that stands for "no slot".
 const NONE: u32 = u32::MAX;
 
 /// Fraction (1/16) of the table reserved for opening and closing connections.
@@ -182,7 +182,7 @@ impl<T> FlowTable<T> {
         self.slots.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

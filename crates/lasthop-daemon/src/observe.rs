@@ -44,7 +44,8 @@ struct Stream {
 
 /// Receiver of [`Watch`]'s events.
 pub trait Tally {
-    /// Counts segments missing from the wired side that arrived later, as retransmissions do.
+    /// Number of segments that were missing from the wired side and arrived so much later that they were
+    /// retransmissions.
     fn lost(&mut self, segments: u64);
     /// Counts segments missing from the wired side that arrived so soon that they were reordered.
     fn reordered(&mut self, segments: u64);

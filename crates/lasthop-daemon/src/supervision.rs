@@ -38,7 +38,7 @@ pub struct State<C, S, I = ()> {
     pub restarts: u64,
     /// Number of configurations applied after the first.
     pub reloads: u64,
-    /// State of what the daemon has installed on the machine.
+    /// State of the objects that the daemon installed on the machine, such as rules and routes.
     pub installed: I,
     /// Latest report of the worker.
     pub snapshot: S,
@@ -154,7 +154,7 @@ pub trait Daemon: Sized {
     type Order: Serialize;
     /// Report of a worker.
     type Snapshot: Clone + Default + DeserializeOwned + Send + 'static;
-    /// State of what the daemon installs.
+    /// State of the objects that the daemon installs.
     type Installed: Clone + Default + Send + 'static;
     /// Error of the daemon.
     type Error: Display + From<Error>;
@@ -210,11 +210,11 @@ pub trait Daemon: Sized {
         team: &mut Team<Self>,
     ) -> Result<(), Self::Error>;
 
-    /// Ends the worker, and removes what the daemon installed.
+    /// Ends the worker, and removes all objects that the daemon installed.
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be removed.
+    /// Returns an error if an object cannot be removed.
     fn stop(&mut self, team: &mut Team<Self>) -> Result<(), Self::Error>;
 }
 

@@ -18,7 +18,7 @@ use crate::recording::{RecordFile, RecordTo};
 use crate::signals::follow_supervisor;
 use crate::system_error::{SystemError, system};
 
-/// Interval of checks of the interfaces, which may come, leave, and get new indices.
+/// Interval between checks of the interfaces, which may appear, disappear, or get new indices.
 const LOOK_UP: Duration = Duration::from_secs(1);
 /// Time to wait for the first order.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -85,7 +85,7 @@ impl File {
         self.bytes.extend(bytes);
     }
 
-    /// A packet at so many nanoseconds.
+    /// A packet captured at the given time, in nanoseconds.
     fn packet(&mut self, nanos: u64, data: &[u8], len: u32) {
         match self.form {
             Form::Pcap { nanos: fine, .. } => {
@@ -313,7 +313,8 @@ fn heads_of_68_bytes_are_enough_to_see_the_loss() {
     assert_eq!(report.options_cut, 0);
 }
 
-/// The same with the options cut off: a capture says so, and does not take a window whose scale it lacks for a small one.
+/// Same capture with the options cut off: the report says so, and does not mistake a window of unknown scale for a
+/// small one.
 #[test]
 fn options_that_are_cut_off_are_told_of() {
     let report = report(&Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 64));
@@ -327,8 +328,8 @@ fn options_that_are_cut_off_are_told_of() {
     assert_eq!(direction.losses[0].verdict.air, None, "nobody knows which packet came first behind it");
 }
 
-/// In tcpdump's capture of all interfaces (`-i any`) a forwarded packet stands twice, each time with its device: each device has whole connections, whatever comes
-/// first.
+/// In tcpdump's capture of all interfaces (`-i any`) a forwarded packet appears twice, each time with its device. Each
+/// device sees whole connections, regardless of which is captured first.
 #[test]
 fn a_capture_that_names_devices_has_a_connection_at_each() {
     let bytes = Transfer::write(FORMS[1], Front::Cooked2, Family::Four, 65_535);

@@ -79,7 +79,8 @@ pub struct Half {
     /// SACK blocks of the last acknowledgment.
     blocks: [(u64, u64); 4],
     duplicates: u32,
-    /// Acknowledgments of a single packet since the last one of several packets; none before the first one of several.
+    /// Number of acknowledgments of a single packet since the last acknowledgment of several packets; `None` before the
+    /// first of the latter.
     singles: Option<u32>,
     /// True if an acknowledgment with truncated options was captured after the last packet that is known to have
     /// arrived: others may have arrived.

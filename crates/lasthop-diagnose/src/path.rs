@@ -49,12 +49,12 @@ pub struct Path {
     sum: f64,
     samples: u64,
     stretch: (u64, i64),
-    /// Previous pair, if both samples found the link busy. An acknowledgment sent by a timer is late, and only the
+    /// Previous pair, if both samples found the link busy. An acknowledgment sent by a timer is delayed, and only the
     /// first or the last one of a stretch can be; both are left out.
     pending: Option<(u64, i64)>,
     opened: bool,
     rates: Option<Box<Rates>>,
-    /// Rate in bits a second, updated at intervals of some stretches.
+    /// Rate in bits per second, updated at intervals of some stretches.
     rate: Option<f64>,
     /// Sum and number of deviations of arrivals from those at the rate.
     deviation: (f64, u64),
@@ -91,7 +91,7 @@ impl Path {
         self.samples
     }
 
-    /// Returns the rate of the bottleneck in bits of IP packets a second, if queues were long enough to show it.
+    /// Returns the rate of the bottleneck in bits of IP packets per second, if queues were long enough to show it.
     pub fn rate(&self) -> Option<f64> {
         self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
     }
@@ -137,9 +137,9 @@ impl Path {
         self.last = Some(sample);
     }
 
-    /// Returns the sample without the time for which its receiver delayed the acknowledgment of a single packet (RFC
-    /// 1122 §4.2.3.2): if it arrived later by that time than a packet that left right after the last one, or found no
-    /// queue.
+    /// Returns the sample without the time for which the receiver delayed the acknowledgment of a single packet (RFC
+    /// 1122 §4.2.3.2). A sample counts as delayed if it arrived as much later as such a timer takes than a packet would
+    /// have that found no queue, or that left right after the last one.
     pub fn without_receivers_timer(&self, sample: Sample) -> Sample {
         let (Some(rate), Some(last), Some(base)) = (self.rate, self.last, self.base) else { return sample };
         let bytes = sample.volume.saturating_sub(last.volume);
@@ -218,7 +218,7 @@ pub enum Neighbours {
     Missing,
 }
 
-/// Rate of the first bin in bits a second.
+/// Rate of the first bin in bits per second.
 const LEAST_RATE: f64 = 1e4;
 /// Relative width of a bin.
 const WIDTH: f64 = 0.01;

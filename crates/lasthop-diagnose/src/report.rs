@@ -150,7 +150,7 @@ pub struct Direction {
     pub segment_bytes: u32,
     /// Seconds from the first of these to the last.
     pub seconds: f64,
-    /// Goodput in bits a second.
+    /// Goodput in bits per second.
     pub goodput_bps: f64,
     /// Round trip without load, in milliseconds.
     pub rtt_ms: Option<f64>,
@@ -162,10 +162,10 @@ pub struct Direction {
     pub limit: Option<Factor>,
     /// Factors that limit the direction, with their shares of the time, the largest first.
     pub limits: Vec<Limit>,
-    /// Rate of the bottleneck in bits of IP packets a second, if a queue showed it; includes other flows to the same
+    /// Rate of the bottleneck in bits of IP packets per second, if a queue showed it; includes other flows to the same
     /// host.
     pub bottleneck_bps: Option<f64>,
-    /// Goodput that the bottleneck's rate would allow, in bits a second.
+    /// Goodput that the bottleneck's rate would allow, in bits per second.
     pub could_reach_bps: Option<f64>,
     /// Lost packets.
     pub lost: u64,
@@ -179,7 +179,7 @@ pub struct Direction {
     pub policed: u64,
     /// Of the others, packets that exceeded the path MTU without a report to the sender.
     pub path_mtu: u64,
-    /// Rate of the policer in bits of IP packets a second.
+    /// Rate of the policer in bits of IP packets per second.
     pub policer_bps: Option<f64>,
     /// Losses beyond the limit, which were not judged.
     pub unjudged: u64,

@@ -1,4 +1,5 @@
-//! Statement of what the fitted scenario reproduces of a measurement: rate, delay, order, duplication and loss.
+//! Statement of the properties of a measurement that the fitted scenario reproduces: rate, delay, order, duplication
+//! and loss.
 
 use crate::family::Unit;
 use crate::read::Form;
@@ -34,7 +35,7 @@ impl Verdict {
 pub struct Said {
     /// Verdict.
     pub verdict: Verdict,
-    /// Measured value, or the reason for which there is none, as a clause.
+    /// Measured value, or the reason why there is none, as a clause.
     pub why: String,
 }
 
@@ -170,7 +171,7 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     }
 }
 
-/// Returns what a measurement of this form shows about the rate.
+/// Returns the statement on the rate for a measurement of this form.
 pub fn rate_of(form: Form, seen: &Seen) -> Said {
     let given = "the scenario uses --rate";
     match (form, seen.sent_bps) {
@@ -184,7 +185,7 @@ pub fn rate_of(form: Form, seen: &Seen) -> Said {
     }
 }
 
-/// Returns what a measurement of this form shows about the delay.
+/// Returns the statement on the delay for a measurement of this form.
 pub fn delay_of(seen: &Seen) -> Said {
     match (&seen.round_trip, &seen.one_way) {
         (_, Some(one_way)) => variation(one_way, "one-way delays exceeded the minimum by", None),

@@ -133,8 +133,8 @@ fn a_bad_state_that_loses_some_only_is_seen() {
     near("good_loss", 0.002);
 }
 
-/// A link that loses every twentieth packet, like a satellite's slot or a noisy motor, is in none of the families,
-/// whose losses are random.
+/// A link that loses every twentieth packet, like a satellite's slot or a noisy motor, belongs to none of the families,
+/// since their losses are random.
 #[test]
 fn what_no_model_does_is_said() {
     let report = fit(&LossTrace::ordered((1..=20_000).map(|number| number % 20 == 0))).expect("the trace has packets");

@@ -15,7 +15,7 @@ impl Report {
         said
     }
 
-    /// Lists what a trace of this form cannot show.
+    /// Lists the properties that a trace of this form cannot show.
     pub fn unsaid(&self, form: Form) -> Vec<&'static str> {
         let both = match form {
             Form::Ping => Some("Ping counts the losses of both directions together."),

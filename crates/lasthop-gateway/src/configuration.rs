@@ -205,7 +205,7 @@ impl Gateway {
         reading::load(path.as_ref(), LARGEST_FILE, read)
     }
 
-    /// Parses a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; `name` identifies it in messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         reading::parse(name, text, read)
     }

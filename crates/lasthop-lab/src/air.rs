@@ -413,7 +413,7 @@ impl Air {
         }
     }
 
-    /// Holds a frame that arrives late at `point`.
+    /// Holds a frame for `point` until its extra delay has passed.
     fn delay(&mut self, until: Instant, point: Point, handle: Handle) {
         if self.pool.get(handle).ecn == Ecn::Ce {
             self.mark_congestion(handle);

@@ -151,7 +151,7 @@ impl PortElement for Marker {
     }
 }
 
-/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept beside them, and count on the
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept separately, and count on the
 /// link.
 struct LinkEnd(Box<dyn Node<Bytes> + Send>);
 

@@ -54,7 +54,7 @@ pub struct Executed {
     pub ended: io::Result<Ended>,
     /// Host where it ran.
     pub at: String,
-    /// Traffic of the links, and their delays after the due time.
+    /// Traffic of the links, and the scheduling delay of their frames.
     pub emulated: Emulated,
     /// Reason why measurements in it are void, if they are.
     pub void: Option<String>,

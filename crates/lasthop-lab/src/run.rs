@@ -1,4 +1,4 @@
-//! One run: everything is created for it, and removed afterwards.
+//! One run: creates everything that it needs, and removes it afterwards.
 
 use std::mem::take;
 use std::sync::Arc;

@@ -86,7 +86,7 @@ pub enum Trigger {
 /// * Timers are handled in `handle_timeout` only: polling returns only pending output.
 /// * A packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among the next output, once.
 ///
-/// State machines that are no nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
+/// State machines that are not nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
 /// and tunnel; applications of the simulator) use the same verbs: `handle_*` takes input, `poll_*` returns output, and
 /// `poll_deadline` returns when to call `handle_timeout`.
 pub trait Node<P> {

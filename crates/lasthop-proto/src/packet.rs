@@ -311,7 +311,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no blocks.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -457,7 +457,7 @@ impl Payload for () {
 pub struct Packet<P = ()> {
     /// Its connection.
     pub flow: FlowId,
-    /// The end it comes from.
+    /// End of the flow that sent it.
     pub from: Side,
     /// Its treatment by queues.
     pub priority: Priority,

@@ -1,5 +1,5 @@
-//! Schemes by the names that the studies use, including those of modern endpoints, and what each runs at the endpoints
-//! and the base station.
+//! Schemes by the names that the studies use, including those of modern endpoints, and the parts of each at the
+//! endpoints and the base station.
 
 pub use crate::pep::snoop::{LocalDetection, TcpAwareness};
 use crate::tcp::config::{ControlRule, HystartRule, Recovery};

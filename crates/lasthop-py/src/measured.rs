@@ -75,7 +75,7 @@ impl PyDiagnosis {
         py.detach(|| to_json(&[self.path.display().to_string()], &self.report, None).to_string())
     }
 
-    /// Describes what the capture lacks.
+    /// Describes the data missing from the capture.
     #[getter]
     fn missing(&self) -> Vec<String> {
         self.report.missing()

@@ -34,7 +34,7 @@ impl PyScenario {
         new(Scenario::builtin(name))
     }
 
-    /// Parses a scenario from its text; messages call it `name`.
+    /// Parses a scenario from its text; `name` identifies it in messages.
     #[staticmethod]
     fn parse(text: &str, name: &str) -> Result<Self, Error> {
         new(Scenario::parse(name, text))

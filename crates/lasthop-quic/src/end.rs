@@ -74,7 +74,7 @@ pub struct QuicEnd {
     congestion_events: u64,
     cwnd: u64,
     window: (u32, u32),
-    /// On if the connection is over at this end.
+    /// On if the connection has ended at this end.
     over: Switch,
     /// Datagrams in the queue of its host.
     host_queue: HostQueue,
@@ -174,7 +174,7 @@ impl QuicEnd {
         Some(Duration::from_nanos(u64::try_from(connection.rtt().as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Returns whether this end has nothing left to do: it is through, or the connection has ended.
+    /// Returns whether this end has nothing left to do: it has finished, or the connection has ended.
     pub fn finished(&self) -> bool {
         self.through() || self.over.is_on()
     }

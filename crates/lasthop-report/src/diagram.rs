@@ -92,7 +92,7 @@ pub enum Fate {
     Lost,
     /// A full queue dropped it.
     QueueFull,
-    /// A queue removed it: a later acknowledgment made it redundant.
+    /// A queue removed the acknowledgment: a later one made it redundant.
     Filtered,
     /// It arrived at a base station that suppressed it as a duplicate acknowledgment.
     Suppressed,

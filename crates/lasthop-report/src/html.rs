@@ -197,7 +197,7 @@ struct TableView<'a> {
     title: String,
     /// True if a column shows the runs of each line.
     shows_runs: bool,
-    /// True if it has so many columns that no other table fits beside it.
+    /// True if it has so many columns that no other table fits next to it.
     wide: bool,
     metrics: Vec<MetricView>,
     lines: Vec<LineView<'a>>,
@@ -214,7 +214,7 @@ struct MetricView {
 struct LineView<'a> {
     /// Name in `cells.csv`.
     cell: &'a str,
-    /// Name for people.
+    /// Display name.
     name: String,
     runs: u32,
     numbers: Vec<NumberView>,

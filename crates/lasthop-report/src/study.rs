@@ -21,8 +21,8 @@ pub struct Study {
     pub computed_by: String,
     /// Root seed.
     pub seed: u64,
-    /// Names of cells for people, by the names in [`CellRow::cell`]: parts, the most important one first. Cells without
-    /// an entry keep their own name.
+    /// Display names of cells, by the names in [`CellRow::cell`]: parts, the most important one first. Cells without an
+    /// entry keep their own name.
     pub names: BTreeMap<String, Vec<String>>,
     /// Command that repeats the study.
     pub command: String,
@@ -203,12 +203,12 @@ impl Comparison {
 }
 
 impl Study {
-    /// Returns the parts of a cell's name for people; its own name if it has no other.
+    /// Returns the parts of a cell's display name, or the cell's own name if it has none.
     pub fn parts_of(&self, cell: &str) -> Vec<String> {
         self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.to_owned()])
     }
 
-    /// Returns a cell's name for people, for use in a sentence: `LL (LAN, 8 KB buffers)`.
+    /// Returns a cell's display name, for use in a sentence: `LL (LAN, 8 KB buffers)`.
     pub fn name_of(&self, cell: &str) -> String {
         match self.parts_of(cell).as_slice() {
             [first, rest @ ..] if !rest.is_empty() => format!("{first} ({})", rest.join(", ")),
@@ -216,7 +216,7 @@ impl Study {
         }
     }
 
-    /// Replaces the names of cells in a text by those for people.
+    /// Replaces the names of cells in a text with their display names.
     pub fn in_words(&self, text: &str) -> String {
         let word = |word: &str| {
             // Punctuation may follow a name.
@@ -226,7 +226,7 @@ impl Study {
         text.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the names of a table's cells for people, without the common parts that its title has.
+    /// Returns the display names of a table's cells, without the common parts that are in its title.
     pub fn names_in(&self, table: &Table) -> BTreeMap<String, String> {
         let cells: BTreeMap<String, Vec<String>> =
             table.rows.iter().map(|row| (row.cell.clone(), self.parts_of(&row.cell))).collect();

@@ -77,7 +77,8 @@ impl Scenario {
         Source { file, text, directory, overrides: Vec::new(), traffic: None }.read(None)
     }
 
-    /// Parses a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
+    /// Parses a scenario from its text; `name` identifies it in messages. Paths in it are relative to the current
+    /// directory.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let source = Source {
             file: name.to_owned(),

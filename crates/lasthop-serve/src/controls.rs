@@ -334,7 +334,7 @@ fn number(text: &str) -> Option<f64> {
     plain().or_else(share).or_else(span).or_else(rate).or_else(size)
 }
 
-/// Formats a share for people: `2.17 %`.
+/// Formats a share for display: `2.17 %`.
 fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }

@@ -215,7 +215,7 @@ impl Tunnel {
         reading::load(path.as_ref(), LARGEST_FILE, read).map(|(tunnel, _)| tunnel)
     }
 
-    /// Parses a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; `name` identifies it in messages.
     ///
     /// # Errors
     /// Returns an error if it is invalid.

@@ -113,7 +113,7 @@ pub struct Arrived {
 /// One direction of a lossless duplex link, shared with datagrams that end at its far end.
 ///
 /// Such cross traffic affects others only through the length of the queue. So it causes no events: its datagrams are
-/// sent when another frame comes, at a tenth of the cost.
+/// sent when another frame arrives, at a tenth of the cost.
 pub struct CrossedDirection {
     wire: DuplexDirection,
     source: DatagramSource,

@@ -118,7 +118,7 @@ impl Medium {
 pub struct DirectionSpec {
     /// Transmission rate.
     pub rate: Rate,
-    /// Queue in front of it. The frame in transmission does not count.
+    /// Queue in front of the link. The frame in transmission does not count.
     pub queue: QueueSpec,
     /// Error model.
     pub errors: ErrorSpec,
@@ -159,7 +159,7 @@ impl Impairments {
         self.policer.is_some() || self.shaper.is_some() || self.rate.varies() || self.aggregation.is_some()
     }
 
-    /// Returns whether they make transmission times vary.
+    /// Returns whether these impairments make transmission times vary.
     pub const fn vary(&self) -> bool {
         self.rate.varies() || self.aggregation.is_some()
     }

@@ -60,7 +60,7 @@ impl Needs {
         known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
     }
 
-    /// Returns a description for people.
+    /// Returns a human-readable description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -205,14 +205,15 @@ impl Cured {
         Self { cure, results, gain }
     }
 
-    /// Returns the uses that are worse with it than without: significantly, or by more than the minimum gain.
+    /// Returns the uses that are worse with the cure than without it: significantly, or by more than the minimum gain.
     pub fn harmed(&self) -> Vec<Use> {
         let worse =
             |result: &&Effect| result.factor.is_some_and(|it| it.interval.1 < 1.0 || it.mean < 1.0 - LEAST_GAIN);
         self.results.iter().filter(worse).map(|result| result.usage).collect()
     }
 
-    /// Returns whether it has at least the minimum gain, is significantly better for at least one use, and harms none.
+    /// Returns whether the cure has at least the minimum gain, is significantly better for at least one use, and harms
+    /// none.
     pub fn helps(&self) -> bool {
         let sure = |result: &Effect| result.factor.is_none_or(|it| it.interval.0 > 1.0) && result.value.mean > 0.0;
         self.gain >= 1.0 + LEAST_GAIN && self.results.iter().any(sure) && self.harmed().is_empty()

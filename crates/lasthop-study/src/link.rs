@@ -41,7 +41,7 @@ pub struct Given {
     pub delay: Option<TimeSpan>,
     /// One-way delay of the path behind the base station.
     pub wire_delay: Option<TimeSpan>,
-    /// Queue in front of it.
+    /// Queue in front of the lossy link.
     pub queue: Option<QueueSize>,
     /// Interval between packets, for a list of losses without times.
     pub interval: Option<TimeSpan>,

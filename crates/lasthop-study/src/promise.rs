@@ -169,7 +169,7 @@ pub struct Measured {
 pub enum Kept {
     /// The measurement reaches the promise and is significant.
     Kept,
-    /// The measurement's whole interval lies below the promise.
+    /// The whole interval of the measurement lies below the promise.
     FellShort,
     /// There are too few connections: the measurement is compatible with the promise and with no improvement.
     TooFew,

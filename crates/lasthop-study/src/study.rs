@@ -111,7 +111,7 @@ pub trait Study: Sync {
     /// Returns the introduction of the topic and method: paragraphs.
     fn introduction(&self) -> &'static [&'static str];
 
-    /// Returns the names of the cells of `selection` for people, by cell: parts, the most important one first.
+    /// Returns the display names of the cells of `selection`, by cell: parts, the most important one first.
     ///
     /// # Errors
     ///

@@ -239,7 +239,8 @@ impl Sweep {
         Err(if self.axes.iter().any(|axis| axis.key == key) { error.set_by("--vary") } else { error })
     }
 
-    /// Returns the points with these values, after a check, and for each occasional count whether a point has it.
+    /// Checks these values and returns their points. For each count that not every run has, also returns whether one of
+    /// the points has it.
     fn points_of(
         &self,
         values: &[String],

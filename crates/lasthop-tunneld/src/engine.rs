@@ -429,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// Sends what may be sent now, up to a limit for each peer.
+    /// Sends all frames that may leave now, up to a limit for each peer.
     pub fn send(&mut self, now: Instant, outbox: &mut impl Outbox) {
         for index in 0..self.links.len() {
             self.send_to(now, PeerId(index as u32), outbox);

@@ -133,7 +133,7 @@ impl Runs {
         self
     }
 
-    /// Shows the current activity: beside the bar, or as a plain line if one is due.
+    /// Shows the current activity: next to the bar, or as a plain line if one is due.
     pub fn doing(&self, what: &str) {
         match &self.bar {
             Some(bar) => {

@@ -6,7 +6,7 @@ use lasthop_sys::bpf::assembler::{Assembler, Instruction, Label, R0};
 pub const LEN: i16 = 0;
 /// Offset of its mark.
 pub const MARK: i16 = 8;
-/// Offset of the field that says whether the kernel removed a VLAN tag from it.
+/// Offset of the field that says whether the kernel removed a VLAN tag from the frame.
 pub const VLAN_PRESENT: i16 = 20;
 /// Offset of the index of its interface.
 pub const IFINDEX: i16 = 40;

@@ -102,7 +102,7 @@ pub struct Frames<R: Read> {
 }
 
 impl<R: Read> Frames<R> {
-    /// Opens a recording of `command` with these interfaces; messages call it `file`.
+    /// Opens a recording of `command` with these interfaces; `file` identifies it in messages.
     ///
     /// # Errors
     ///

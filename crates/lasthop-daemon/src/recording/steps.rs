@@ -81,7 +81,7 @@ pub struct Recording<F: Format, R: Read> {
 }
 
 impl<F: Format, R: Read> Recording<F, R> {
-    /// Opens a recording; messages call it `file`.
+    /// Opens a recording; `file` identifies it in messages.
     ///
     /// # Errors
     ///
@@ -163,11 +163,11 @@ pub trait Player<F: Format> {
     ///
     /// # Errors
     ///
-    /// Returns an error that says why it cannot decide.
+    /// Returns the reason as an error if the player cannot decide.
     fn play(&mut self, step: &StepOf<F>) -> Result<Self::Decision, &'static str>;
 }
 
-/// Replays a recording and compares decisions. `start` returns the player for a start, or says why there is none;
+/// Replays a recording and compares decisions. `start` returns the player for a start, or the reason why there is none;
 /// `count` is called for each entry.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ pub struct Measured {
     pub rates: [Option<f64>; 2],
     /// Directions whose rates are lower bounds: `down`, `up`.
     pub at_least: Vec<&'static str>,
-    /// Names of the trace files beside the report: down, up.
+    /// Names of the trace files in the report's folder: down, up.
     pub traces: [String; 2],
     /// Further behaviour: down, up.
     pub found: [Found; 2],
@@ -145,12 +145,12 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
 /// Shortest load whose rate may replace an unknown rate, in seconds.
 const LONG_ENOUGH: f64 = 0.25;
 
-/// The longest load, if it lasted long enough to say what the link carries.
+/// The longest load, if it lasted long enough to show the link's capacity.
 fn carried(direction: &Direction) -> Option<&Load> {
     direction.longest_load.as_ref().filter(|load| load.seconds >= LONG_ENOUGH && (1.0..1e12).contains(&load.rate_bps))
 }
 
-/// Returns the measured rate, or that of the longest load in its place, in bits a second.
+/// Returns the measured rate, or that of the longest load in its place, in bits per second.
 fn carries(direction: &Direction) -> Option<f64> {
     direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
 }
@@ -422,7 +422,8 @@ mod tests {
         assert_eq!(other.value, "{ frames = 20, access = \"100 us\", frame_loss = 0.2 }");
     }
 
-    /// An unknown rate or delay is replaced by what was carried, marked as assumed with the reason; without that the user must give it.
+    /// An unknown rate or delay is replaced by a value derived from the carried load, marked as assumed with the
+    /// reason. Without a load, the user must give the value.
     #[test]
     fn an_unknown_quantity_has_a_substitute_or_is_lacking() {
         let text = REPORT.replace("\"one_way_delay_ms\": 20.125", "\"one_way_delay_ms\": null, \"median_rtt_ms\": 44").replacen(

@@ -42,13 +42,13 @@ pub type Status = lasthop_daemon::status::Status<GatewayStatus>;
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GatewayStatus {
-    /// State of the rules, unless packets come from a bridge.
+    /// State of the rules; `None` if packets come from a bridge.
     pub firewall: Option<RulesState>,
     /// Suspended treatments.
     pub untreated: Vec<Suspended>,
     /// Number of suspensions so far.
     pub suspensions: u64,
-    /// Ports, if packets come from a bridge.
+    /// State of the ports, if packets come from a bridge.
     pub bridge: Option<Ports>,
     /// Limits.
     pub limits: LimitsStatus,
@@ -103,7 +103,7 @@ pub struct LimitsStatus {
     pub flows: u32,
 }
 
-/// Configuration of a rule, and figures of it if the worker reports any.
+/// Configuration of a rule, and its figures if the worker reports any.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OfRule<T> {

@@ -14,7 +14,7 @@ pub enum Order {
     },
     /// State of the rules for the relay: without them, new connections must pass. Not answered.
     Rules {
-        /// True if they are.
+        /// True if the rules are in place.
         in_place: bool,
     },
     /// Stop treating packets and send those that are held back, before the end.

@@ -192,7 +192,7 @@ pub(super) trait PacketPath {
     /// Signals that the loop is running to the component that otherwise lets packets pass.
     fn beat(&mut self) -> io::Result<()>;
 
-    /// Updates the state of the interfaces, which may come, leave, and change their MTUs.
+    /// Updates the state of the interfaces, which may appear, disappear, or change their MTUs.
     fn look_up(&mut self, core: &mut Core) -> io::Result<()>;
 
     /// Applies another configuration, which differs only in settings that do not need a restart.

@@ -2,7 +2,7 @@
 //!
 //! A treatment is suspended on positive evidence only: the kernel refused a packet; a redirected packet did not reach
 //! this machine's TCP, twice; or a server answered a forwarded SYN but not the relay's preceding trial, twice. A
-//! timeout alone is no evidence. A SYN that did not arrive is forwarded, so that gathering evidence does not break its
+//! timeout alone is not evidence. A SYN that did not arrive is forwarded, so that gathering evidence does not break its
 //! connection.
 
 use std::fs::File;
@@ -66,8 +66,8 @@ pub(super) struct WayOut {
     watched: Vec<Watched>,
     /// True if the loopback device carries SYNs to the relay, with the expiry of this result, by IP version.
     home: [Option<(bool, Instant)>; 2],
-    /// True for an IP version if a decoy of a later packet has arrived since the way in was last proven. The proof
-    /// needs one decoy of each kind.
+    /// True for an IP version if a decoy of a later packet has arrived since the inbound path was last proven. The
+    /// proof needs one decoy of each kind.
     carried: [bool; 2],
     next_port: u16,
     next_look: Instant,
@@ -334,7 +334,8 @@ impl WayOut {
         true
     }
 
-    /// Returns whether the treatment is suspended for lack of answers, which are tried beside connections that pass.
+    /// Returns whether the treatment is suspended because answers were missing, so that further trials run alongside
+    /// connections that pass untreated.
     fn wants_answer(&self, family: Family) -> bool {
         self.passage.cause(Treatment::Split, family) == Some(Cause::Silent)
     }
@@ -529,7 +530,7 @@ impl WayOut {
     }
 
     /// Returns whether the loopback device carries SYNs between these ends to the relay when `send` sends them.
-    /// Reverse-path filters may drop them there, which says nothing about packets from other hosts.
+    /// Reverse-path filters may drop them there, which does not show that they drop packets from other hosts.
     pub fn is_carried_home(&mut self, ends: Ends, send: impl FnOnce(&[u8])) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         if let Some((is_carried, until)) = self.home[family as usize]

@@ -79,7 +79,7 @@ pub struct RuleCounters {
     pub bytes: [u64; 2],
     /// Packets that passed untreated because an option protects them, such as TCP-MD5's or TCP-AO's.
     pub packets_guarded: u64,
-    /// Connections with state now whose SYNs both had such an option: none of their packets is treated.
+    /// Currently tracked connections whose SYNs both had such an option: none of their packets is treated.
     pub flows_guarded: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
@@ -98,7 +98,7 @@ pub struct RuleCounters {
     /// Segments lost beyond the gateway, as acknowledgments show; each counts once. Zero for connections that are not
     /// examined (bypass, and the untreated share).
     pub wireless_losses: u64,
-    /// Segments missing from the wired side that arrived later, as retransmissions do.
+    /// Segments that were missing from the wired side and arrived so much later that they were retransmissions.
     pub wired_losses: u64,
     /// Segments missing from the wired side that arrived so soon that they were reordered rather than lost.
     pub wired_reordered: u64,

@@ -313,7 +313,7 @@ impl Engine {
     }
 
     /// Returns the time of the next call of [`Engine::handle_timeout`]. After such a call, and before another packet,
-    /// it lies after the time of the call.
+    /// the returned time lies after the time of the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
         let sweep = (!self.flows.is_empty()).then_some(self.sweep);

@@ -12,8 +12,8 @@
 //!
 //! Packets that the engine sent follow the input that caused them, with the same timestamp. Payload is not recorded: no
 //! decision depends on it, and user data stays out of the file. Replayed packets contain zeros instead, and a checksum
-//! that is right or wrong as the original's was. Recordings of format 1 do not say which: no checksum was verified when
-//! they were made, and none is verified in the replay.
+//! that is correct or wrong like the original's. Recordings of format 1 do not indicate which: no checksum was verified
+//! when they were made, and none is verified in the replay.
 //!
 //! | module | contents |
 //! |---|---|

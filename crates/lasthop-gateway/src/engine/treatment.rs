@@ -251,7 +251,7 @@ impl Treatment {
                 counters.repairs.count(trigger);
                 if let (Some(flow), Some(segment)) = (flows.get_mut(packet.flow), packet.tcp()) {
                     flow.watch.on_repair();
-                    // The timer is no proof of a loss.
+                    // The timer does not prove a loss.
                     let end = segment.seq + packet.seq_len();
                     if trigger != Trigger::Timer && flow.watch.on_loss(segment.seq, end) == Loss::New {
                         counters.wireless_losses += 1;

@@ -31,7 +31,7 @@ pub struct Crossed<T> {
     pub item: T,
     /// Start of its first transmission.
     pub start: Instant,
-    /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May still be to come.
+    /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May lie in the future.
     pub end: Instant,
     /// Result.
     pub fate: Fate,

@@ -54,7 +54,7 @@ impl Sight {
 /// Indicates whether an acknowledgment may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// By a later one with a larger number.
+    /// By a later acknowledgment with a larger number.
     Replaceable(Seq),
     /// Never: it is one of a series of duplicates with this number.
     Duplicate(Seq),
@@ -97,9 +97,10 @@ impl<T: Queued> AckAware<T> {
     }
 
     /// Enqueues a packet. Packets dropped because of it are added to `dropped`: the packet itself if the queue is full,
-    /// and acknowledgments that it makes redundant. It takes the position of the first of these, so that the
-    /// connection's latest number does not wait longer than without a filter: at the end, behind data, one would be
-    /// replaced by the next for as long as they arrive faster than the queue drains.
+    /// and acknowledgments that it makes redundant. A new acknowledgment takes the position of the first one that it
+    /// replaces, so that the connection's latest number does not wait longer than without a filter. At the end of the
+    /// queue, behind data, each acknowledgment would be replaced by the next while they arrive faster than the queue
+    /// drains.
     pub fn push(&mut self, item: T, sight: Sight, dropped: &mut Vec<T>) {
         let (standing, place) = match sight {
             Sight::Other => (None, None),

@@ -187,7 +187,7 @@ impl CoDel {
         self.ecn.is_on() && tell(item)
     }
 
-    /// Accounts for `drops` packets dropped from the line because of a limit, as if CoDel had dropped them.
+    /// Accounts for `drops` packets dropped from the line because a limit was reached, as if CoDel had dropped them.
     pub(super) fn strengthen(&mut self, drops: u32) {
         self.count = self.count.wrapping_add(drops);
     }

@@ -148,14 +148,14 @@ impl Connection {
         }
     }
 
-    /// Opens actively: the SYN leaves at the next poll. A connection that is over stays closed.
+    /// Opens actively: the SYN leaves at the next poll. A closed connection stays closed.
     pub fn connect(&mut self) {
         if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::SynSent;
         }
     }
 
-    /// Waits for a SYN. A connection that is over stays closed.
+    /// Waits for a SYN. A closed connection stays closed.
     pub fn listen(&mut self) {
         if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::Listen;

@@ -137,7 +137,7 @@ impl RttEstimator {
     }
 
     /// Takes a sample like [`RttEstimator::sample`] on a connection at `snd_una` and `snd_nxt`. A round of Linux's rule
-    /// is over when the data outstanding at its end is acknowledged.
+    /// ends when the data outstanding at its end is acknowledged.
     pub fn sample_in_round(&mut self, sent: Instant, now: Instant, snd_una: Seq, snd_nxt: Seq) {
         let first = !self.has_sample;
         self.sample(sent, now);

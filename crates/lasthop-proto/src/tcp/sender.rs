@@ -78,7 +78,7 @@ impl Sender {
         each!(&self.kind, sender => sender.window(&self.stream))
     }
 
-    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is no sign of
+    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is not a sign of
     /// congestion (RFC 1191 §6.4). Congestion control continues to count in segments of the initial size.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
         if mss < self.stream.mss() {
@@ -152,8 +152,8 @@ impl Sender {
         self.stream.wake();
     }
 
-    /// Processes an acknowledgment with data if it brings no news to a sender with nothing outstanding. Returns whether
-    /// it did.
+    /// Processes an acknowledgment with data if it carries no new information to a sender with nothing outstanding.
+    /// Returns whether it did.
     #[inline]
     pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
         let nothing_new =

@@ -105,7 +105,7 @@ fn answer(link: &MeasuredLink) -> Result<Value, Refusal> {
     }))
 }
 
-/// Describes one direction for people.
+/// Describes one direction in sentences.
 fn told(way: &str, fitted: &Fitted) -> Value {
     let Fitted { name, form, report, .. } = fitted;
     let mut said = vec![report.losses()];

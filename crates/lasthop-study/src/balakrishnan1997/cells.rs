@@ -68,7 +68,7 @@ impl Cell {
         }
     }
 
-    /// Returns its name for people, in parts.
+    /// Returns the parts of the cell's display name.
     pub fn words(&self) -> Vec<String> {
         let testbed = [self.scheme.to_owned(), self.testbed.to_owned(), format!("buffers of {} KB", self.buffer_kb)];
         let varied = match self.experiment {

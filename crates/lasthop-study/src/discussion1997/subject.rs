@@ -29,7 +29,7 @@ pub(super) trait Subject: Sync {
         true
     }
 
-    /// Returns a part of a cell's name for people, if it differs from the part itself.
+    /// Returns the display form of a part of a cell's name, if it differs from the part itself.
     fn reads(&self, _part: &str) -> Option<String> {
         None
     }
@@ -107,7 +107,7 @@ pub(super) struct Axes {
     pub y: &'static str,
 }
 
-/// Returns a cell's name for people, in parts, without the topic's word.
+/// Returns the parts of a cell's display name, without the topic's word.
 pub(super) fn words(subject: &dyn Subject, cell: &str) -> Vec<String> {
     let part = |part: &str| {
         // Names of schemes are unchanged.

@@ -48,7 +48,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns application and cross traffic for people.
+    /// Returns the display name of application and cross traffic.
     fn words(&self) -> [&'static str; 2] {
         let application = if self.application == "web-browsing" { "web browsing" } else { "file transfer" };
         let congestion = if self.congestion == "udp-on-off" { "bursts of UDP" } else { "no cross traffic" };

@@ -66,7 +66,7 @@ pub fn status<S: DeserializeOwned>(
     }
 }
 
-/// Returns the rate in bits per second of what `bytes` counts, between two answers of the same worker.
+/// Returns the rate in bits per second of the traffic that `bytes` counts, between two answers of the same worker.
 pub fn rate_since<T>(answer: &Status<T>, before: Option<&Status<T>>, bytes: impl Fn(&T) -> u64) -> Option<f64> {
     let before = before.filter(|before| before.worker == answer.worker)?;
     let seconds = answer.uptime_seconds - before.uptime_seconds;

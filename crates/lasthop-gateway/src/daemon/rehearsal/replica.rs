@@ -33,7 +33,7 @@ impl ReplicaError {
 const PEERS: u64 = 1 << 20;
 /// Maximum number of interfaces to copy.
 const MOST_LINKS: usize = 32;
-/// Kernel settings that affect packets, below `/proc/sys/net`; `*` stands for each interface.
+/// Kernel settings that affect packets, under `/proc/sys/net`; `*` stands for each interface.
 const SETTINGS: [&str; 13] = [
     "ipv4/ip_forward",
     "ipv4/conf/all/rp_filter",

@@ -43,7 +43,7 @@ impl<P> Receiver<P> {
         self.held
     }
 
-    /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
+    /// Returns the deadline, or [`Instant::FAR_FUTURE`] if none is set.
     pub fn poll_deadline(&self) -> Instant {
         self.deadline
     }

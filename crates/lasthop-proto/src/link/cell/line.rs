@@ -16,7 +16,7 @@ struct Frame<T> {
     start: Instant,
     /// Bytes that are in no block yet.
     left: u64,
-    /// Unacknowledged blocks with bytes of it.
+    /// Number of unacknowledged blocks that contain bytes of the frame.
     open: u32,
     is_given_up: bool,
 }

@@ -210,7 +210,7 @@ pub struct CellSpec {
     pub harq: HarqSpec,
     /// Slow repeats.
     pub rlc: RlcSpec,
-    /// Minimum and maximum time from a frame that finds the uplink idle to the grant for it; uniform.
+    /// Minimum and maximum time from a frame that finds the uplink idle to the grant for it; uniformly distributed.
     pub grant: Option<[Duration; 2]>,
     /// Sleep of idle receivers.
     pub drx: Option<DrxSpec>,

@@ -22,7 +22,7 @@ const WAITING: u64 = 50_000;
 /// Maximum number of copies sent ahead of a loss.
 const MOST_COPIES: u8 = 2;
 
-/// Divisor of the rate that redundancy may use, a 7th (15 %), and maximum credit for it.
+/// Divisor of the rate that yields the rate of redundancy (1/7, 15 %), and maximum credit for redundancy.
 const SHARE: u64 = 7;
 const SAVED: Duration = Duration::from_millis(200);
 
@@ -259,7 +259,8 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// One loss in ten for a second, then none: the estimate is reached in 2 s and gone 2 s after the last loss.
+    /// One loss in ten for a second, then none: the estimate is reached within 2 s, and returns to zero within 2 s of
+    /// the last loss.
     #[test]
     fn the_estimate_follows() {
         let mut budget = Budget::new();

@@ -24,8 +24,8 @@ const IDLE: u64 = 8;
 /// Maximum window (RFC 7323 §2.3), in bytes.
 const LARGEST: u32 = 1 << 30;
 
-/// Number of round trips between signals. A source learns of a drop a round trip later and reacts to no other for one
-/// more; a clamped one is given the same time.
+/// Number of round trips between signals. A source learns of a drop one round trip later, and ignores further drops for
+/// another round trip. A clamped source gets the same time.
 const ROUNDS: u8 = 2;
 
 /// Time within which a cut must take effect, regardless of round trips.
@@ -41,7 +41,7 @@ pub(super) struct Load {
     pub segment: u32,
 }
 
-/// Data offered to a source beyond what it knows to have arrived, and the unit of its window field, in bytes.
+/// Bytes offered to a source beyond the last byte that it knows to have arrived, and the unit of its window field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
     pub bytes: u32,

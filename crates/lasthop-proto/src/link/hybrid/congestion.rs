@@ -62,7 +62,7 @@ impl Congestion {
         Self { rounds: 0, marks: 0, until, seconds: VecDeque::new(), turn, broken: None }
     }
 
-    /// Evaluates a completed round. `signs` says whether the hop was full in it.
+    /// Evaluates a completed round. `signs` indicates whether the hop was full in that round.
     pub fn on_round(&mut self, round: &Round, signs: Signs) {
         self.rounds = if signs == Signs::Full { self.rounds.saturating_add(1) } else { 0 };
         self.marks = if signs == Signs::Full { self.marks.saturating_add(round.marks) } else { 0 };

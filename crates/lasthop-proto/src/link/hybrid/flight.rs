@@ -43,7 +43,7 @@ pub(super) enum Answer {
 pub(super) struct Rounds {
     mark: Option<Mark>,
     begun: Instant,
-    /// End of the source's data sent when it had learned of the round's start. The round is over once that is
+    /// End of the source's data sent when it had learned of the round's start. The round ends when that data is
     /// acknowledged.
     end: Option<Seq>,
     idle: Duration,
@@ -56,7 +56,7 @@ impl Rounds {
         Self { mark: None, begun: now, end: None, idle: Duration::ZERO, most: [0; 2] }
     }
 
-    /// Starts a new round now, whatever the state of the current one. It is over when the source has learned of an
+    /// Starts a new round now, regardless of the state of the current one. It ends when the source has learned of an
     /// event after now, and the data that it then sends has arrived.
     pub fn begin(&mut self, now: Instant) {
         (self.mark, self.begun, self.end, self.idle) = (None, now, None, Duration::ZERO);

@@ -43,7 +43,8 @@ pub enum Traffic {
     Call,
     /// Any other datagram: games, DNS, echo requests, and unmarked calls.
     Datagram,
-    /// A packet sent without repair, for comparison: never retransmitted, in no code, passed on as it arrives.
+    /// A packet sent without repair, for comparison: never retransmitted, not covered by any code, passed on as it
+    /// arrives.
     Bare,
 }
 

@@ -42,8 +42,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Maximum number of pending congestion signals.
 const MOST_OWED: u32 = 8;
 
-/// Minimum and maximum time for which congestion signals are pending, which is four round trips in between. They are
-/// for sources that send now: packets sent later did not meet that congestion.
+/// Minimum and maximum of the time for which congestion signals stay pending (four round trips). They are for sources
+/// that send now: packets sent later did not meet that congestion.
 const SHORTEST_OWED: Duration = Duration::from_millis(100);
 const LONGEST_OWED: Duration = Duration::from_secs(1);
 

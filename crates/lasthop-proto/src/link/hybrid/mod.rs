@@ -297,7 +297,7 @@ impl<I: Item> Hop<I> {
             if self.receiver.has(symbol) {
                 continue;
             }
-            // A forged repair frame can restore something that is no packet.
+            // A forged repair frame can restore something that is not a packet.
             match I::decode(&coded) {
                 Some((item, label)) => {
                     if self.take(now, symbol, label, item) == Intake::New {
@@ -366,7 +366,7 @@ impl<I: Item> Hop<I> {
         (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
     }
 
-    /// Sends repair for the last packets when none are waiting, as far as the loss rate suggests.
+    /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.
     fn repair_idle(&mut self, now: Instant) {
         let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
         let end = Symbol(newest.0 + 1);

@@ -63,7 +63,7 @@ enum Mode {
     Alone,
     /// Others fill the queue.
     Sharing {
-        /// Time of the last check that they do.
+        /// Time of the last check that others fill the queue.
         since: Instant,
         /// Number of rounds left of the check.
         left: u32,
@@ -95,7 +95,7 @@ struct Queue {
     signs: Signs,
     /// Number of consecutive rounds with signs of congestion, this one included.
     full: u32,
-    /// Indicates whether it is shorter than before.
+    /// Indicates whether the queue is shorter than before.
     drains: bool,
     /// Transmission time of a full-size frame, which the shortest round trip does not include: it is that of a frame
     /// without a packet.
@@ -446,8 +446,8 @@ mod tests {
         assert_eq!(tried, [11 * MBPS, 9 * MBPS, 9_900_000, 10 * MBPS]);
     }
 
-    /// At a given rate, a frame of 1.2 ms more or less is no queue, 3 of 63 ms are drained at 99 % of it, and a queue
-    /// that persists after three rounds at 90 % is attributed to others.
+    /// At a given rate, a frame of 1.2 ms more or less is not a queue, 3 of 63 ms are drained at 99 % of it, and a
+    /// queue that persists after three rounds at 90 % is attributed to others.
     #[test]
     fn what_stands_at_a_given_rate_goes() {
         let mut hop = Hop::new();
@@ -516,7 +516,8 @@ mod tests {
         assert_eq!(hop.hear(MBPS, 0), MBPS);
     }
 
-    /// The shortest round trip is that of a frame without a packet: a frame of 17 ms at 0.7 Mbps is no queue. More is.
+    /// The shortest round trip is that of a frame without a packet: a frame of 17 ms at 0.7 Mbps is not a queue. More
+    /// is.
     #[test]
     fn a_frame_on_the_air_is_no_queue() {
         let hop = || {

@@ -51,7 +51,7 @@ struct Connection<C> {
     segment: u32,
     /// End of its data that has left the queue.
     left: Seq,
-    /// Time since which none of its data is queued.
+    /// Time since which none of the flow's data is queued.
     empty: Instant,
     rounds: Rounds,
     /// Right edge that it was offered.
@@ -262,7 +262,7 @@ impl<C: Ord + Clone> Windows<C> {
         }
     }
 
-    /// Signals congestion to the source of a packet. Returns whether the packet need not be dropped for it.
+    /// Signals congestion to the source of a packet. Returns true if this replaces dropping the packet.
     pub fn tell(&mut self, now: Instant, ticket: Ticket) -> bool {
         let told =
             if ticket.end.is_some() { self.of(ticket).and_then(|connection| connection.signal(now)) } else { None };

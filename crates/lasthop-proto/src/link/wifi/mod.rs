@@ -136,7 +136,7 @@ struct Sending<T> {
     item: T,
     /// Start of the first transmission.
     start: Instant,
-    /// Time when it came, if known, otherwise `start`.
+    /// Arrival time, if known; otherwise `start`.
     came: Instant,
 }
 
@@ -161,7 +161,7 @@ struct Line<T> {
 }
 
 impl<T: Copy> Line<T> {
-    /// Returns the time at which the oldest frame came.
+    /// Returns the time at which the oldest frame arrived.
     fn oldest(&self) -> Instant {
         let again = self.window.first_waiting().map(|sending| sending.came);
         again.or(self.arrivals.front().copied()).unwrap_or(Instant::ZERO)
@@ -405,7 +405,7 @@ impl<T: Copy> Wifi<T> {
         }
     }
 
-    /// Widens the contention window after a failure. It begins anew when the limit of attempts is reached.
+    /// Widens the contention window after a failure. Resets it when the limit of attempts is reached.
     fn fail(&mut self, transmission: Transmission) {
         let line = &mut self.lines[transmission.line];
         let station = &mut self.stations[line.spec.sender];

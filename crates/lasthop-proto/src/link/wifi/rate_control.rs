@@ -37,7 +37,7 @@ const GIVE_UP_AFTER: u64 = 30;
 const GIVE_UP_BELOW: u64 = 20;
 /// Size of a frame for which throughputs are compared.
 const FRAME_BYTES: u64 = 1_200;
-/// Every so many probes one goes to a slower rate.
+/// One in this number of probes uses a slower rate.
 const SLOWER_PROBES: u32 = 5;
 
 /// Statistics of a rate.

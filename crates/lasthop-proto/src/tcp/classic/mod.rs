@@ -32,7 +32,7 @@ impl Classic {
         Self { control: SendControl::new(config, common), recovery: Recovery::new(config), last_sent: Instant::ZERO }
     }
 
-    /// Handles an acknowledgment that is no duplicate and acknowledges nothing new.
+    /// Handles an acknowledgment that is not a duplicate and acknowledges nothing new.
     fn end_duplicates(&mut self) {
         if self.control.config.impure_duplicates == ImpureDuplicates::RestartCount {
             self.control.dupacks = 0;

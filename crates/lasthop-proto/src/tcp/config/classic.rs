@@ -36,8 +36,8 @@ pub enum SackAlgorithm {
     Rfc6675,
 }
 
-/// Effect on the duplicate count of an acknowledgment without news that is no duplicate (it has data, moves the window,
-/// or arrives while the timer is off).
+/// Effect on the duplicate count of an acknowledgment without new information that is not a duplicate (it has data,
+/// moves the window, or arrives while the timer is off).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImpureDuplicates {
     /// None.

@@ -14,7 +14,7 @@ pub enum WindowReduction {
 /// Size of the send buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendAutotune {
-    /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer), all of it data.
+    /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer), which counts data only.
     Off,
     /// Linux 6.18: grows from 16 KiB of memory to the amount that two congestion windows take, three with BBR, up to
     /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer).
@@ -24,7 +24,7 @@ pub enum SendAutotune {
 /// Handling of a segment of which only a part is within the peer's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowEdge {
-    /// Waits until all of it is inside.
+    /// Waits until the whole segment is inside the window.
     Whole,
     /// Its inner part leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
     Cut,

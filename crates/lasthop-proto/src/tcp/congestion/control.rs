@@ -75,8 +75,8 @@ pub struct AckSample {
     /// True if a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
     /// (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,
-    /// True if data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
-    /// new round.
+    /// True if data sent after the last round's end has been acknowledged: one round trip has passed. A timeout starts
+    /// a new round.
     pub round_ended: bool,
     /// True if the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
     pub is_cwnd_limited: bool,
@@ -88,7 +88,7 @@ pub struct AckSample {
     pub srtt: Duration,
     /// Recent minimum of the round trip.
     pub min_rtt: Duration,
-    /// Time at which pacing releases the next segment; `now` if none has to wait (Linux `tcp_wstamp_ns`).
+    /// Time at which pacing releases the next segment; `now` if no segment has to wait (Linux `tcp_wstamp_ns`).
     pub next_send: Instant,
     /// Delivery rate, if this acknowledgment yields a sample.
     pub rate: Option<RateSample>,
@@ -136,7 +136,7 @@ pub enum Episode {
     },
     /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
     Reduce(Reduction),
-    /// The reduction is over: all data outstanding at its start is acknowledged.
+    /// The reduction has ended: all data outstanding at its start is acknowledged.
     Ended,
     /// The reduction turned out to be spurious.
     Undone,

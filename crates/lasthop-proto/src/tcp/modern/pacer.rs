@@ -16,8 +16,8 @@ pub struct Piece {
     pub left_at: Option<Instant>,
 }
 
-/// Spaces bursts. A burst that leaves late, because a timer was late, catches up by at most half of the interval to the
-/// next one.
+/// Spaces bursts. A burst that leaves late, because a timer fired late, catches up by at most half of the interval to
+/// the next one.
 ///
 /// A burst is one packet in Linux, split by the device (TSO): new data without a gap, or such a packet that is
 /// retransmitted (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`). Segments after it wait.

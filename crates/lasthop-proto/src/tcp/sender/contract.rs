@@ -8,7 +8,7 @@ use crate::time::Instant;
 /// Contract of a sender: it decides what leaves and when, repairs losses and controls congestion. The sequence numbers
 /// and the peer's window are in the [`Stream`], which [`Sender`](super::Sender) passes to each call.
 ///
-/// The handshake is no part of it, except that the SYN is recorded and repeated like other segments.
+/// The handshake is not part of it, except that the SYN is recorded and repeated like other segments.
 pub(in crate::tcp) trait Sending {
     /// Returns congestion window and slow-start threshold, in bytes.
     fn window(&self, s: &Stream) -> (u32, u32);
@@ -33,8 +33,8 @@ pub(in crate::tcp) trait Sending {
     /// Records that the application has closed the stream.
     fn on_close(&mut self) {}
 
-    /// Processes an acknowledgment without news while nothing is outstanding. Returns whether that was all: if not,
-    /// [`Self::on_ack`] has to process it.
+    /// Processes an acknowledgment without new information while nothing is outstanding. Returns whether that was all:
+    /// if not, [`Self::on_ack`] has to process it.
     fn on_no_news(&mut self) -> bool;
 
     /// Processes an acknowledgment of sent data, including old ones. `window_before` is the peer's window before it.

@@ -80,8 +80,8 @@ impl Stream {
         }
     }
 
-    /// Returns whether a segment with these fields brings no news: nothing is outstanding, the window is open and
-    /// unchanged.
+    /// Returns whether a segment with these fields carries no new information: nothing is outstanding, the window is
+    /// open and unchanged.
     #[inline]
     pub fn is_no_news(&self, seq: Seq, ack: Seq, window: u32) -> bool {
         ack == self.snd_una

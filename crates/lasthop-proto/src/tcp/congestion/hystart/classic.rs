@@ -22,7 +22,7 @@ pub(in crate::tcp::congestion) struct Classic {
     mss: u32,
     /// True if the end of slow start was detected.
     found: bool,
-    /// End of the data sent when the round began: the round is over once more is acknowledged. `None` at first.
+    /// End of the data sent when the round began: the round ends once more is acknowledged. `None` at first.
     last: Option<Seq>,
     /// True if a round has begun with a timeout, and its end is determined by the next acknowledgment.
     is_end_open: bool,

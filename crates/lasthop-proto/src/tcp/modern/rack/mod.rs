@@ -77,7 +77,7 @@ struct Batch {
     /// True if the oldest segment was retransmitted.
     oldest: bool,
     probe: bool,
-    /// True if the wait for reordered segments is over.
+    /// True if the wait for reordered segments has ended.
     waited: bool,
 }
 
@@ -262,8 +262,8 @@ impl Rack {
         }
     }
 
-    /// Splits outstanding segments because the path carries only smaller ones, and retransmits them; this is no sign of
-    /// congestion.
+    /// Splits outstanding segments because the path carries only smaller ones, and retransmits them; this is not a sign
+    /// of congestion.
     pub fn cut(&mut self, mss: u32) {
         self.flight.cut(mss);
         self.permit = Permit::All;
