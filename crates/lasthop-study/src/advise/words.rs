@@ -62,7 +62,7 @@ impl Advice {
         }
         let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
         if doubts.is_empty() {
-            return "no cure is certain to gain at least 3 % on this link without harming a use".to_owned();
+            return "none is certain to gain at least 3 % on this link without harming a use".to_owned();
         }
         format!("{}; a longer or denser measurement with `lasthop probe` may decide", doubts.join("; "))
     }
