@@ -53,7 +53,7 @@ pub struct Worker {
     excused: Instant,
     /// State of its life cycle.
     pub phase: Phase,
-    /// Reason why it refused its last order.
+    /// Reason why the worker refused its last order.
     pub refused: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Handles its messages; `take` receives its reports.
+    /// Handles the worker's messages; `take` receives its reports.
     pub fn listen<S: DeserializeOwned>(&mut self, mut take: impl FnMut(S)) {
         // Messages that waited while this process did not run count as just received, because the worker is not to
         // blame.
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Returns the time at which its silence becomes too long.
+    /// Returns the time at which the worker's silence becomes too long.
     pub fn deadline(&self) -> Instant {
         match self.phase {
             Phase::Starting => self.started + START,
@@ -150,7 +150,7 @@ impl Worker {
         busy
     }
 
-    /// Ends it, and describes its end.
+    /// Ends the worker, and describes its end.
     pub fn kill(&mut self) -> String {
         // It may have ended already.
         let _ = self.child.kill();

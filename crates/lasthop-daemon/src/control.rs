@@ -45,7 +45,7 @@ pub enum Request {
 /// Reason why the socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A running daemon uses it.
+    /// A running daemon uses the socket.
     #[error("{}: a {who} is already running", path.display())]
     Busy {
         /// Kind of daemon.
@@ -184,7 +184,7 @@ impl Drop for SocketFile {
 /// State of a control socket's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Nothing exists there.
+    /// The path does not exist.
     Free,
     /// The socket of a daemon that no longer runs.
     Stale,

@@ -383,7 +383,7 @@ fn a_capture_of_all_interfaces_has_each_packet_once() {
     assert_eq!((report.flows[0].directions[0].bytes, report.flows[0].directions[0].retransmissions), (1000, 0));
 }
 
-/// A clock that is set, twice, in the midst of a transfer changes no byte of the verdicts.
+/// Setting the clock twice in the middle of a transfer does not change any verdict.
 #[test]
 fn a_clock_that_jumps_is_noticed() {
     let bytes = Transfer::write(FORMS[1], Front::Ethernet, Family::Four, 65_535);
@@ -461,7 +461,7 @@ fn gzip_is_read_and_other_compressions_are_named() {
     assert!(matches!(diagnose(&gzip(b"hello")[..], &Options::default()), Err(CaptureError::Foreign)));
 }
 
-/// A segment in two fragments, in either order, is the segment.
+/// A segment in two fragments, in either order, is reassembled.
 #[test]
 fn fragments_of_a_segment_are_joined() {
     for reversed in [false, true] {
@@ -498,7 +498,7 @@ fn fragments_of_a_segment_are_joined() {
     }
 }
 
-/// Interfaces of sections that follow each other, as of files that were put one behind the other, are the same.
+/// Interfaces of consecutive sections, as in concatenated files, are the same.
 #[test]
 fn sections_of_one_interface_are_one_capture() {
     let bytes = Transfer::write(FORMS[5], Front::Ethernet, Family::Four, 65_535);

@@ -373,7 +373,7 @@ impl Half {
         number
     }
 
-    /// Returns how the sender detected the loss.
+    /// Returns the way in which the sender detected the loss.
     fn repair(&self, now: i64, to_sender: i64) -> Repair {
         let silence = now.saturating_sub(self.last_heard).saturating_sub(to_sender);
         let whole = self.times(now, to_sender).whole;

@@ -3,8 +3,8 @@
 //!
 //! A packet is identified by its endpoints, sequence number, length and timestamp. A packet that passed the place
 //! nearer to the sender but did not reach the other one was lost between them, whether it was retransmitted or not.
-//! Delays between the places are measured on the packets themselves, so the judge of losses in one capture has no
-//! acknowledgments to guess from. The clocks may differ, but must not drift apart by more than the queue's jitter.
+//! Delays between the places are measured on the packets themselves; a single capture would require inferring them from
+//! acknowledgments. The clocks may differ, but must not drift apart by more than the queue's jitter.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{BTreeMap, HashMap};

@@ -101,7 +101,7 @@ impl Path {
         if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
     }
 
-    /// Returns by how much the delay of the sample exceeded the minimum.
+    /// Returns the excess of the sample's delay over the minimum.
     pub fn queue(&self, sample: Sample) -> i64 {
         self.base.map_or(0, |base| sample.delay().saturating_sub(base).max(0))
     }
@@ -212,9 +212,9 @@ impl Path {
 /// Fate of all packets between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
-    /// All arrived.
+    /// All packets arrived.
     Arrived,
-    /// Some are missing.
+    /// Some packets did not arrive.
     Missing,
 }
 

@@ -26,7 +26,7 @@ pub enum Vantage {
     Receiver,
     /// At a gateway between them.
     Gateway,
-    /// The capture does not show it.
+    /// The capture does not show its place.
     Unknown,
 }
 

@@ -277,7 +277,7 @@ impl Judge {
         (taken - 1.0).clamp(0.0, ALL_OF_A_ROW)
     }
 
-    /// Returns by how many nanoseconds a full queue may appear shorter than the longest one.
+    /// Returns the number of nanoseconds by which a full queue may appear shorter than the longest one.
     fn near(&self, loss: &Seen) -> f64 {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }

@@ -147,9 +147,9 @@ const NAMES: [&str; 8] = [
     "runs of losses",
     "the longest run",
     "autocorrelation of neighbours",
-    "losses in 10 packets, how they vary",
-    "losses in 100 packets, how they vary",
-    "losses in 1000 packets, how they vary",
+    "variation of losses in 10 packets",
+    "variation of losses in 100 packets",
+    "variation of losses in 1000 packets",
     "size of lost packets",
 ];
 

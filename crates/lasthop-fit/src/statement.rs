@@ -11,11 +11,11 @@ use crate::{Detail, Report};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The scenario reproduces it.
+    /// The scenario reproduces the measured behaviour.
     Fits,
-    /// The scenario does not reproduce it.
+    /// The scenario does not reproduce the measured behaviour.
     DoesNotFit,
-    /// It was not measured, or the measurement is inconclusive.
+    /// The behaviour was not measured, or the measurement is inconclusive.
     Unknown,
 }
 
@@ -40,17 +40,17 @@ pub struct Said {
 }
 
 impl Said {
-    /// Creates the verdict that the scenario reproduces it.
+    /// Creates the verdict that the scenario reproduces the behaviour.
     pub fn fits(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fits, why: why.into() }
     }
 
-    /// Creates the verdict that the scenario does not reproduce it.
+    /// Creates the verdict that the scenario does not reproduce the behaviour.
     pub fn does_not(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::DoesNotFit, why: why.into() }
     }
 
-    /// Creates the verdict that it is unknown.
+    /// Creates the verdict that the behaviour is unknown.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Unknown, why: why.into() }
     }

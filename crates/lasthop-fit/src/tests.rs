@@ -56,7 +56,7 @@ fn report(spec: &ErrorSpec, count: u32, seed: u64) -> Report {
     fit(&trains(spec, count, seed)).expect("the trace has packets")
 }
 
-/// Returns for how many of 12 seeds `family` is chosen, and for how many the model fits.
+/// Returns the number of seeds, out of 12, for which `family` is chosen, and the number for which the model fits.
 fn chosen(spec: &ErrorSpec, family: Family) -> (usize, usize) {
     let reports: Vec<Report> = (1..=12).map(|seed| report(spec, 6_000, seed)).collect();
     let right = reports.iter().filter(|report| report.chosen().family == family).count();

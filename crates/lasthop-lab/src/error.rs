@@ -135,7 +135,7 @@ pub enum LabError {
     Void {
         /// Reason in the last attempt.
         reason: String,
-        /// The scenario's bound for the 99th percentile of the delay after the due time.
+        /// The scenario's bound for the 99th percentile of the scheduling delay.
         bound: Duration,
         /// Number of attempts.
         attempts: u32,

@@ -31,7 +31,7 @@ pub struct Place {
 
 /// Result of [`hold`].
 pub struct Held {
-    /// Traffic of the links, and their delays after the due time.
+    /// Traffic of the links, and the scheduling delay of their frames.
     pub emulated: Emulated,
     /// Reason why measurements in it are void, if they are.
     pub void: Option<String>,

@@ -57,7 +57,7 @@ pub enum Event {
     },
     /// A TCP-aware hop dropped an acknowledgment older than the last, or data acknowledged before.
     Absorbed {
-        /// Number that made it old.
+        /// Acknowledgment number that makes the packet old.
         seq: Seq,
     },
     /// A TCP-aware hop marked an acknowledgment with ELN.

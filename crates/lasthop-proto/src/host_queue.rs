@@ -82,7 +82,7 @@ impl HostQueue {
         self.scheduled_bytes + self.unscheduled_bytes
     }
 
-    /// Returns when at most `limit` bytes are queued.
+    /// Returns the time at which at most `limit` bytes are queued.
     pub fn room(&mut self, now: Instant, limit: u64) -> Room {
         let mut waiting = self.bytes(now);
         if waiting <= limit {

@@ -30,15 +30,15 @@ impl Port {
 /// Result of passing a packet to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
-    /// Passes on unchanged: it is among the node's output, with [`Why::Given`].
+    /// Forwarded unchanged: the packet is among the node's output, with [`Why::Given`].
     Forwarded,
-    /// Passes on with changed headers: it is among the node's output, with [`Why::Given`].
+    /// Forwarded with changed headers: the packet is among the node's output, with [`Why::Given`].
     Changed,
-    /// Ends here: the node is an endpoint, has answered it, or has learned all that it carries.
+    /// Consumed: the node is an endpoint, has answered the packet, or has learned all that the packet carries.
     Absorbed,
-    /// Is kept and may be sent later, with [`Why::Released`].
+    /// Kept: the node may send the packet later, with [`Why::Released`].
     Held,
-    /// Is lost, because there is no capacity for it or it is of no use any more.
+    /// Dropped, because there is no capacity for the packet, or it is no longer useful.
     Dropped,
 }
 
@@ -88,7 +88,7 @@ pub enum Trigger {
 ///
 /// State machines that are not nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
 /// and tunnel; applications of the simulator) use the same verbs: `handle_*` takes input, `poll_*` returns output, and
-/// `poll_deadline` returns when to call `handle_timeout`.
+/// `poll_deadline` returns the time at which to call `handle_timeout`.
 pub trait Node<P> {
     /// Processes a packet that arrived at `port`, and returns its disposition.
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition;
@@ -100,7 +100,7 @@ pub trait Node<P> {
     /// `place` have no meaning and stay if there is no packet.
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)>;
 
-    /// Returns when to call [`handle_timeout`](Node::handle_timeout) next.
+    /// Returns the time at which to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
 
     /// Returns the next event to report.
@@ -143,8 +143,8 @@ pub trait Sink<P> {
     /// Returns the place for the next packet.
     fn place(&mut self) -> &mut Packet<P>;
 
-    /// Sends the packet in that place out of `port`. Returns when it begins transmission, if the driver keeps track of
-    /// that.
+    /// Sends the packet in that place out of `port`. Returns the time at which the packet begins transmission, if the
+    /// driver tracks it.
     fn transmit(&mut self, port: Port, why: Why) -> Queued;
 
     /// Reports an event.

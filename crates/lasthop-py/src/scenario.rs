@@ -62,7 +62,7 @@ impl PyScenario {
         new(self.0.with_overrides(&values).map_err(|error| error.set_by("set()")))
     }
 
-    /// Returns for each of these schemes the one among them that is the same run, and a remark.
+    /// Returns, for each of these schemes, the one among them that is the same run, and a remark.
     fn remarks(&self, names: Vec<String>) -> Result<Vec<Remark>, Error> {
         let schemes = names.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
         let networks = schemes.iter().map(|scheme| self.0.network(scheme)).collect::<Result<Vec<_>, _>>()?;
@@ -96,7 +96,7 @@ impl PyScenario {
         self.0.file()
     }
 
-    /// Returns its title, a line.
+    /// Returns its title, one line.
     #[getter]
     fn title(&self) -> &str {
         self.0.title()

@@ -183,7 +183,7 @@ impl Claim {
         self.comparisons.iter().map(Comparison::marked).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns how many comparisons hold, if there are more than a few.
+    /// Returns a summary of the number of comparisons that hold, if there are more than a few.
     pub fn summary(&self) -> Option<String> {
         let held = self.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count();
         match self.comparisons.len() {

@@ -435,14 +435,14 @@ fn check(reader: &Reader<'_>, common: &CommonConfig, receiver: &ReceiverConfig) 
         }
     }
     if receiver.sack_blocks > 3 && common.timestamps.is_on() {
-        let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
+        let message = "timestamps leave space for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&[Keys::sack_blocks, Keys::timestamps, Keys::preset], message.to_owned()));
     }
     if common.ack_congestion == AckCongestion::Rfc5690
         && !matches!(receiver.delayed_ack, DelayedAck::EverySecond { .. })
     {
-        let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
-                       of the two";
+        let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it controls \
+                       the number of segments per acknowledgment";
         return Err(conflict(&[Keys::ack_congestion, Keys::delayed_ack, Keys::preset], message.to_owned()));
     }
     check_linux(reader, receiver)

@@ -24,7 +24,7 @@ pub trait Value: Sized {
 pub enum Standing {
     /// A value.
     Value,
-    /// A remark: the value is derived from another key, and would not be if it were written out.
+    /// A remark: the value is derived from another key. Writing it out would make it independent of that key.
     Remark,
 }
 

@@ -183,7 +183,7 @@ pub struct Peer {
     pub keepalive: Option<Duration>,
     /// On a bridge: time without packets from it after which it counts as disconnected.
     pub silence: Duration,
-    /// Sending rate of this end to it, in bits per second including the IP header and above, or on a bridge the
+    /// Sending rate of this end to the peer, in bits per second including the IP header and above, or on a bridge the
     /// Ethernet header and above; `None` means the estimated rate of the hop.
     pub rate: Option<u64>,
     /// Repair of losses in its direction.

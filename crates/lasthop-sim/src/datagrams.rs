@@ -129,7 +129,7 @@ pub struct CrossedDirection {
     took: Option<Box<Took>>,
 }
 
-/// Delays of datagrams that cause no events.
+/// Delays of the datagrams that are sent without events.
 #[derive(Default)]
 struct Took {
     /// Send times of the datagrams queued or in flight.

@@ -71,7 +71,7 @@ pub struct PromisedFactor {
 /// Error of reading a promise.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PromiseError {
-    /// The JSON has another structure.
+    /// The JSON has an unexpected structure.
     #[error("not a promise written by `lasthop advise --out`: {0}")]
     Form(String),
     /// The promise was written by another version of lasthop.

@@ -40,7 +40,8 @@ const OPTIMISM: Duration = Duration::from_secs(7);
 /// Maximum number of transmissions whose sizes are remembered.
 const MOST_SIZES: usize = 1 << 15;
 
-/// Maximum time for which a packet waits for a session: its sender has then given it up or retransmitted it.
+/// Maximum time for which a packet waits for a session: after it, the sender has given the packet up or retransmitted
+/// it.
 const EARLY: Duration = Duration::from_secs(1);
 /// Maximum number of packets that wait for a session.
 const MOST_EARLY: usize = 512;

@@ -190,7 +190,7 @@ pub struct PeerPlan {
     pub allowed: Vec<(IpAddr, u8)>,
     /// Time without traffic after which a keep-alive is sent, in nanoseconds.
     pub keepalive: Option<u64>,
-    /// Time without a datagram after which it is considered gone, on a bridge, in nanoseconds.
+    /// Time without a datagram after which the peer is considered disconnected, on a bridge, in nanoseconds.
     pub silence: u64,
     /// Rate at which this end sends to it, in bits per second; `None` to find it automatically.
     pub rate: Option<u64>,

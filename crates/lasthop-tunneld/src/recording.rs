@@ -215,7 +215,7 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
     })
 }
 
-/// Upper bounds of settings, beyond those of configurations.
+/// Upper bounds of settings in recordings. They exceed those of configurations.
 const MOST_RATE: u64 = 1_000_000_000_000;
 const MOST_QUEUE: u32 = 1_000_000;
 const MOST_HEADER: u16 = 1_000;

@@ -4,11 +4,11 @@ use lasthop_sys::bpf::assembler::{Assembler, Instruction, Label, R0};
 
 /// Offset of a frame's length in `struct __sk_buff`.
 pub const LEN: i16 = 0;
-/// Offset of its mark.
+/// Offset of a frame's mark.
 pub const MARK: i16 = 8;
 /// Offset of the field that says whether the kernel removed a VLAN tag from the frame.
 pub const VLAN_PRESENT: i16 = 20;
-/// Offset of the index of its interface.
+/// Offset of the index of a frame's interface.
 pub const IFINDEX: i16 = 40;
 
 /// Offset of the destination address in a frame.

@@ -53,7 +53,7 @@ impl Window {
         };
     }
 
-    /// Returns how the window excludes data at and after `seq`, or `None` if it does not.
+    /// Returns the reason why the window excludes data at and after `seq`; `None` if it does not.
     pub(super) fn refuses(&self, seq: u64) -> Option<Refused> {
         self.edge.filter(|edge| seq >= *edge)?;
         Some(if self.is_closed { Refused::Closed } else { Refused::Full })

@@ -74,7 +74,7 @@ pub struct PortRange {
     pub last: u16,
 }
 
-/// Formats it in the syntax of iptables: `80`, `8000:8100`.
+/// Formats the range in the syntax of iptables: `80`, `8000:8100`.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}:{}", self.first, self.last) }

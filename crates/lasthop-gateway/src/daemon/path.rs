@@ -199,7 +199,7 @@ pub(super) trait PacketPath {
     /// [`PacketPath::look_up`] must follow.
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()>;
 
-    /// Checks whether sent packets still leave the machine; to be called at every beat.
+    /// Checks whether sent packets still leave the machine. Must be called at every heartbeat.
     fn watch(&mut self, _: &mut Core) {}
 
     /// Returns the suspended treatments, and the number of suspensions so far.

@@ -198,7 +198,7 @@ impl Relay {
         [(packet.from != 0).then_some(packet.from), out]
     }
 
-    /// Returns whether the relay hangs; to be called at every beat.
+    /// Returns whether the relay hangs. Must be called at every heartbeat.
     pub fn hangs(&mut self) -> bool {
         self.pulse.stands_still(self.counters.turns())
     }

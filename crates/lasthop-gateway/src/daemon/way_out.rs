@@ -564,7 +564,8 @@ impl WayOut {
         }
     }
 
-    /// Checks pending trials, the relay's connections, and announced changes of rules. To be called at every beat.
+    /// Checks pending trials, the relay's connections, and announced changes of rules. Must be called at every
+    /// heartbeat.
     pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {

@@ -74,8 +74,8 @@ impl Headers {
         packet
     }
 
-    /// Returns the packet with zeros for its payload, and a checksum over them that is right or wrong as the original's
-    /// was.
+    /// Returns the packet with zeros for its payload, and a checksum over them that is correct or wrong like the
+    /// original's.
     fn packet_again(&self, offloaded: Offloaded, condition: Condition) -> Vec<u8> {
         let mut packet = self.packet();
         let Some(view) = lasthop_wire::parse(&packet) else { return packet };
@@ -88,7 +88,7 @@ impl Headers {
         packet
     }
 
-    /// Returns whether both are of the same packet. Ignores the checksum of packets with payload, which is not
+    /// Returns whether both describe the same packet. Ignores the checksum of packets with payload, which is not
     /// recorded.
     pub fn agrees(&self, other: &Self) -> bool {
         let plain = |headers: &Self| {
@@ -154,7 +154,7 @@ pub enum Judgement {
 pub struct Decision {
     /// Decision on the packet.
     pub judgement: Judgement,
-    /// Packets sent in addition and their ports, in order.
+    /// Additional packets that the engine sent, with their ports, in order.
     pub sent: Vec<(Port, Headers)>,
 }
 

@@ -57,7 +57,7 @@ impl Treatment {
         }
     }
 
-    /// Returns whether it continues under this rule.
+    /// Returns whether the treatment continues under this rule.
     pub fn is_for(&self, rule: &Rule) -> bool {
         self.counters.name == rule.name && self.mode == rule.mode
     }

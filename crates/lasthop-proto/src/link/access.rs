@@ -1,4 +1,4 @@
-//! Contract of media that schedule frames by themselves: several lines share a medium, and the medium decides which line
+//! Contract of media that schedule frames themselves: several lines share a medium, and the medium decides which line
 //! sends, how many frames at once, and which of them fail and are retransmitted.
 //!
 //! A *line* is one direction of a link. Its frames wait in a queue of the driver; the medium takes them when it sends

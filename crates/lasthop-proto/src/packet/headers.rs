@@ -51,7 +51,7 @@ pub trait LinkHeader: Sized {
     fn put(self, headers: &mut LinkHeaders) {
         let (bytes, len) = self.bytes();
         let put = headers.push(Self::PROTOCOL, &bytes[..len]);
-        debug_assert!(put.is_ok(), "no room for a header");
+        debug_assert!(put.is_ok(), "no space for a header");
     }
 }
 

@@ -292,7 +292,7 @@ impl Receiver {
         self.due == AckDue::Now || self.has_early_report()
     }
 
-    /// Returns when a delayed acknowledgment leaves.
+    /// Returns the time at which a delayed acknowledgment leaves.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let delayed = match self.due {

@@ -184,7 +184,7 @@ impl Sender {
         AckVerdict::Taken
     }
 
-    /// Returns when the next timer expires.
+    /// Returns the time at which the next timer expires.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let timers = [self.stream.persist_timer(), each!(&self.kind, sender => sender.wake_time())];

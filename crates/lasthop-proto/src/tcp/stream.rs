@@ -224,7 +224,7 @@ impl Stream {
         self.syn_retries
     }
 
-    /// Returns when the retransmission timer expires.
+    /// Returns the time at which the retransmission timer expires.
     #[inline]
     pub fn rto_timer(&self) -> Option<Instant> {
         self.rto_timer

@@ -91,7 +91,7 @@ fn legend_lines(legend: &[(String, Sample)]) -> Vec<Vec<(usize, f64)>> {
             lines.push(Vec::new());
             x = MARGIN;
         }
-        lines.last_mut().expect("a line was just made").push((entry, x));
+        lines.last_mut().expect("a line was just added").push((entry, x));
         x += width;
     }
     lines

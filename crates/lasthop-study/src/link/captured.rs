@@ -224,7 +224,7 @@ impl Way {
         Some(Told { value, origin: format!("lasthop diagnose, flow {}: rate of the bottleneck", self.flow) })
     }
 
-    /// Returns its queue at that rate, in bits per second.
+    /// Returns the link's queue at `rate`, in bits per second.
     fn queue_told(&self, rate: f64) -> Told {
         let (longest, overflowed) = self.queue;
         let packets = (longest * rate / 8e3 / self.packet).round();

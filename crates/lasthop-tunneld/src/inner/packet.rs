@@ -28,7 +28,7 @@ impl fmt::Debug for Packet {
 }
 
 impl Packet {
-    /// Creates a packet to be sent; `view` is its result of [`look`].
+    /// Creates a packet to be sent; `view` is the result of [`look`] for it.
     pub fn outgoing(bytes: &[u8], view: &View, keys: &impl BuildHasher) -> Self {
         Self { bytes: bytes.into(), flow: view.flow(bytes, keys), traffic: view.traffic(bytes) }
     }

@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 struct Handovers {
     spec: HandoverSpec,
     stream: Stream,
-    /// Start of the next one, the time without transmission, and whether it fails.
+    /// Next handover: its start, the time without transmission, and whether it fails.
     at: Instant,
     gap: Duration,
     fails: bool,

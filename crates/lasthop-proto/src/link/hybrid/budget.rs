@@ -59,7 +59,7 @@ pub(super) struct Budget {
     trial: Instant,
     /// End of the period without coded frames, after they were of no use.
     off_until: Instant,
-    /// Frames that arrived or were lost, and lost frames, since the start, whatever the cause.
+    /// Frames that arrived or were lost, and lost frames, since the start, regardless of the cause.
     totals: (u64, u64),
     /// On if losses are currently not attributed to the hop.
     frozen: Switch,

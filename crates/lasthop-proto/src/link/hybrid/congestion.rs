@@ -15,7 +15,7 @@ const SPAN: Duration = Duration::from_secs(1);
 const BROKEN: u64 = 30;
 /// Loss in percent below which it closes again.
 const MENDED: u64 = 20;
-/// Number of frames in all intervals below which they show little.
+/// Number of frames in all intervals below which they are inconclusive.
 const ENOUGH: u64 = 100;
 
 /// Measures that an end currently takes against losses.

@@ -557,7 +557,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Returns when to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
+    /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
         let pace = self.control.pacer.next();

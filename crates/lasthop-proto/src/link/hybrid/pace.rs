@@ -49,7 +49,7 @@ impl Pacer {
         Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))
     }
 
-    /// Returns when the next frame may leave.
+    /// Returns the time at which the next frame may leave.
     pub fn next(&self) -> Instant {
         self.next
     }

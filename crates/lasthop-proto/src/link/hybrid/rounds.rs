@@ -34,7 +34,7 @@ pub(super) struct Heard {
     pub now: Instant,
     /// Latest transmission that arrived, if it was not known before.
     pub anchor: Option<Anchor>,
-    /// Indicates that it ended an outage.
+    /// Indicates that this arrival ended an outage.
     pub outage: bool,
     /// Number of the next transmission.
     pub next: u64,

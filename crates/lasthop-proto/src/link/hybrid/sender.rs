@@ -323,7 +323,7 @@ impl<I: Item> Sender<I> {
         None
     }
 
-    /// Returns when the next packet may be retransmitted.
+    /// Returns the time at which the next packet may be retransmitted.
     pub fn next_again(&self) -> Option<Instant> {
         self.again.iter().filter_map(|again| again.first_key_value()).map(|((at, _), _)| *at).min()
     }
@@ -574,7 +574,7 @@ impl<I: Item> Sender<I> {
         [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
     }
 
-    /// Returns when to send the floor to the other end.
+    /// Returns the time at which to send the floor to the other end.
     pub fn floor_due(&self) -> Option<Instant> {
         self.floor_due
     }

@@ -150,8 +150,8 @@ struct Line<T> {
     control: RateControl,
     /// Indicates that the driver's queue may have frames.
     queued: bool,
-    /// Arrival times of the frames in the driver's queue, for [`Turns::Arrival`]. Frames that a queue drops after it took
-    /// them make them too early.
+    /// Arrival times of the frames in the driver's queue, for [`Turns::Arrival`]. Frames that the queue drops later
+    /// leave their entries behind, so that later frames appear to have arrived too early.
     arrivals: VecDeque<Instant>,
     /// Transmissions in succession that nobody acknowledged.
     failures: u32,

@@ -63,7 +63,7 @@ impl Sent {
         self.end
     }
 
-    /// Returns when it was last sent.
+    /// Returns the time at which the segment was last sent.
     pub const fn sent_at(&self) -> Instant {
         self.sent_at
     }
@@ -384,7 +384,7 @@ impl Flight {
         self.holes.len()
     }
 
-    /// Returns one of the holes, in order.
+    /// Returns the hole with this index, in sequence order.
     pub fn hole(&self, at: usize) -> Option<Index> {
         self.holes.get(at).copied().map(Index)
     }

@@ -90,7 +90,7 @@ mod tests {
         acks
     }
 
-    /// Returns which of `count` segments are acknowledged at once.
+    /// Returns the numbers of those of `count` segments that are acknowledged at once.
     fn now(count: usize, mut next: impl FnMut() -> Leaves) -> alloc::vec::Vec<usize> {
         (1..=count).filter(|_| next() == Leaves::Now).collect()
     }

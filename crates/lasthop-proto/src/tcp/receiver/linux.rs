@@ -245,7 +245,7 @@ impl Linux {
         marks.see(ecn);
     }
 
-    /// Returns how long the owed acknowledgment may be delayed (`tcp_send_delayed_ack`).
+    /// Returns the time for which the owed acknowledgment may be delayed (`tcp_send_delayed_ack`).
     fn wait(&self, srtt: Option<Duration>) -> Duration {
         let mut wait = self.delay;
         if wait > LEAST_DELAY {
@@ -405,7 +405,7 @@ impl Receiver {
         }
     }
 
-    /// Returns when a timer fires that is set for `wait` from now.
+    /// Returns the time at which a timer fires that is set for `wait` from now.
     fn timer(&self, now: Instant, wait: Duration) -> Instant {
         match self.config.common.clock {
             Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, wait, jiffy, wheel, self.phase.slow),

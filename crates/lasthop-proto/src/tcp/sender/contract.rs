@@ -22,7 +22,7 @@ pub(in crate::tcp) trait Sending {
     /// Records that the handshake is complete.
     fn on_established(&mut self, _s: &Stream) {}
 
-    /// Returns how much of `bytes` the send buffer accepts.
+    /// Returns the part of `bytes` that the send buffer accepts.
     fn offer(&mut self, s: &mut Stream, _now: Instant, bytes: u64) -> u64 {
         bytes.min(s.capacity())
     }
@@ -43,7 +43,7 @@ pub(in crate::tcp) trait Sending {
     /// Reduces the window because the acknowledgment processed last echoes a mark, the first one in this window.
     fn on_echo(&mut self, s: &Stream);
 
-    /// Returns when it has to be called, besides the timers of the stream.
+    /// Returns the time at which the sender must be called, in addition to the timers of the stream.
     fn wake_time(&self) -> Option<Instant> {
         None
     }

@@ -106,7 +106,7 @@ impl Stream {
         if self.persist.probes > 0 { self.snd_nxt } else { self.snd_max }
     }
 
-    /// Returns when the persist timer expires.
+    /// Returns the time at which the persist timer expires.
     #[inline]
     pub fn persist_timer(&self) -> Option<Instant> {
         self.persist.timer

@@ -33,9 +33,9 @@ const CWND_GAIN: u32 = 2 * GAIN_UNIT;
 const CYCLE: [u32; 8] = [320, 192, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
 /// Number of rounds over which the maximum rate is taken: a cycle and two more.
 const RATE_ROUNDS: u32 = 10;
-/// Growth of the rate per round below which the pipe is full...
+/// Growth of the rate per round below which the pipe is considered full, if that lasts for [`FULL_ROUNDS`].
 const FULL_GAIN: u128 = 320;
-/// ... if it stays below for this number of consecutive rounds.
+/// Number of consecutive rounds without growth by [`FULL_GAIN`] that show a full pipe.
 const FULL_ROUNDS: u32 = 3;
 /// Minimum window, also used in `PROBE_RTT`.
 const LEAST_WINDOW: u32 = 4;

@@ -189,7 +189,7 @@ impl Rack {
         (self.control.window(), self.control.ssthresh())
     }
 
-    /// Returns when a segment that waits for the pacer may leave.
+    /// Returns the time at which a segment that waits for the pacer may leave.
     pub fn wake(&self) -> Option<Instant> {
         self.wake
     }
@@ -305,9 +305,9 @@ impl Rack {
     }
 }
 
-/// Returns whether all data that the application wants to send has been sent. One that waits for the send buffer has
-/// more: Linux checks when it writes (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it
-/// waits.
+/// Returns whether all data that the application wants to send has been sent. An application that waits for the send
+/// buffer has more to send: Linux checks when the application writes (`tcp_rate_check_app_limited` in
+/// `tcp_sendmsg_locked`), and a waiting application does not write.
 fn all_sent(s: &Stream) -> bool {
     s.pos(s.snd_nxt()) > s.queued()
 }
