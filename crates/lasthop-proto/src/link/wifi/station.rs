@@ -45,7 +45,7 @@ impl Station {
         self.shares.push_back(Share { line, deficit: 0 });
     }
 
-    /// Returns the time of its neyt access: the end of the backoff, or the first slot boundary after frames arrived, if
+    /// Returns the time of its next access: the end of the backoff, or the first slot boundary after frames arrived, if
     /// that is later (802.11-2020, 10.23.2.4).
     pub(super) fn access(&self) -> Option<Instant> {
         let waited = self.active?.since(self.ready).as_nanos().div_ceil(SLOT.as_nanos());
