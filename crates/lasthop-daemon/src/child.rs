@@ -43,15 +43,15 @@ pub struct Worker {
     pub child: Child,
     /// Its `/proc/PID/stat`.
     stat: Option<File>,
-    /// Channel to it.
+    /// Channel to the worker.
     pub channel: Channel,
-    /// Time of its start.
+    /// Start time of the worker.
     pub started: Instant,
-    /// Time of its last message.
+    /// Time of the worker's last message.
     pub heard: Instant,
-    /// End of the time in which its silence is excused.
+    /// End of the time in which the worker's silence is excused.
     excused: Instant,
-    /// State of its life cycle.
+    /// State of the worker's life cycle.
     pub phase: Phase,
     /// Reason why the worker refused its last order.
     pub refused: Option<String>,

@@ -66,7 +66,7 @@ impl<C, S, I> State<C, S, I> {
 pub struct Interfaces<'a> {
     /// Path of the control socket.
     pub control: &'a Path,
-    /// Group with access to it.
+    /// Group with access to the control socket.
     pub control_group: Option<&'a Group>,
     /// Address of the metrics.
     pub metrics: Option<SocketAddr>,

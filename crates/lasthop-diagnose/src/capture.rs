@@ -44,7 +44,7 @@ pub enum CaptureError {
     Compressed {
         /// Name of the compression.
         with: &'static str,
-        /// Command that decompresses it.
+        /// Command that decompresses the file.
         tool: &'static str,
     },
     /// The capture format is not supported.
@@ -108,12 +108,12 @@ impl Unit {
     }
 }
 
-/// Direction of a packet, if the file has it.
+/// Direction of a packet, if the file contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Way {
-    /// Received by the machine that captured it.
+    /// The machine that captured the packet received it.
     In,
-    /// Sent by it.
+    /// The machine that captured the packet sent it.
     Out,
     /// Unknown.
     Unknown,

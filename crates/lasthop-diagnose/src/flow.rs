@@ -50,9 +50,9 @@ impl Stamps {
 /// Response times of an endpoint, seen from the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// Timestamps sent to it, with times.
+    /// Timestamps sent to the endpoint, with times.
     waiting: VecDeque<(u32, i64)>,
-    /// Newest of them, answered or not.
+    /// Newest timestamp, answered or not.
     newest: Option<u32>,
     least: Option<i64>,
 }

@@ -51,7 +51,7 @@ pub struct Packet<'p> {
     pub wire: u32,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Time at which the sender stamped it, in nanoseconds of a clock that runs at the capture's rate.
+    /// Time at which the sender stamped the packet, in nanoseconds of a clock that runs at the capture's rate.
     pub stamped: Option<i64>,
     /// Length of a tick of the sender's timestamps in nanoseconds, once the capture has shown it.
     pub tick: Option<i64>,
@@ -59,7 +59,7 @@ pub struct Packet<'p> {
     pub identification: Option<u16>,
     /// True for a keep-alive without data.
     pub is_keep_alive: bool,
-    /// True if the search for policers has capacity to remember it.
+    /// True if the search for policers has capacity to remember the packet.
     pub is_remembered: bool,
 }
 

@@ -5,9 +5,9 @@
 /// for packets from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample {
-    /// Time at which it was sent.
+    /// Time at which the packet was sent.
     pub sent: i64,
-    /// Time at which its arrival was seen.
+    /// Time at which the packet's arrival was seen.
     pub arrived: i64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,

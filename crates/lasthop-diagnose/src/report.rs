@@ -24,7 +24,7 @@ pub enum Vantage {
     Sender,
     /// At the receiver.
     Receiver,
-    /// At a gateway between them.
+    /// At a gateway between sender and receiver.
     Gateway,
     /// The capture does not show its place.
     Unknown,
@@ -230,7 +230,7 @@ pub struct LossReport {
     /// Number of the lost packet in the capture; for a packet lost before the capture, that of the packet that revealed
     /// the loss.
     pub packet: u64,
-    /// Number of the packet that retransmitted it.
+    /// Number of the packet that retransmitted the data.
     pub repaired_by: u64,
     /// Seconds since the start of the capture.
     pub time_s: f64,
@@ -238,13 +238,13 @@ pub struct LossReport {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Part of the path on which it was lost.
+    /// Part of the path on which the packet was lost.
     pub side: Side,
     /// Way in which the sender detected the loss.
     pub repair: Repair,
     /// Number of times that the data had passed.
     pub transmission: u32,
-    /// Reason for which it was not a loss.
+    /// Reason why the packet was not lost.
     pub needless: Option<Needless>,
     /// Cause of the loss, and its evidence.
     #[serde(flatten)]

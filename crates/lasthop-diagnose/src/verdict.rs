@@ -14,15 +14,15 @@ use crate::path::{Path, Sample};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The channel destroyed it.
+    /// The channel destroyed the packet.
     Corruption,
-    /// A queue dropped it.
+    /// A queue dropped the packet.
     Congestion,
-    /// A policer dropped it: it exceeded a rate, and no queue was full.
+    /// A policer dropped the packet: a rate was exceeded, and no queue was full.
     Policed,
-    /// It exceeded the path MTU, and no router reported that.
+    /// The packet exceeded the path MTU, and no router reported that.
     PathMtu,
-    /// The capture does not show it.
+    /// The capture does not show the cause.
     Unknown,
 }
 

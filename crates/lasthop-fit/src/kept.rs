@@ -14,7 +14,7 @@ pub struct Kept {
     /// Fitted model.
     #[serde(flatten)]
     pub fit: Fit,
-    /// Reason for keeping it.
+    /// Reason for keeping the model.
     pub why: Why,
 }
 

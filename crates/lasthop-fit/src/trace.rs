@@ -13,7 +13,7 @@ pub struct Sent {
     pub air: Duration,
     /// Size in bytes, network header included.
     pub bytes: u32,
-    /// True if it was lost.
+    /// True if the packet was lost.
     pub lost: bool,
 }
 

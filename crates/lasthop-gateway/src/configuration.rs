@@ -113,17 +113,17 @@ impl Default for Limits {
 pub struct Rule {
     /// Name: a word, unique in the file.
     pub name: String,
-    /// Treatment of its connections.
+    /// Treatment of the rule's connections.
     pub mode: Mode,
     /// Interface towards the lossy hop.
     pub interface: String,
-    /// Networks of the hosts behind it; empty for all.
+    /// Networks of the hosts behind the hop; empty for all.
     pub addresses: Vec<Network>,
     /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
     /// Side that opens the connections.
     pub opened_by: OpenedBy,
-    /// Share of its connections left untreated for comparison.
+    /// Share of the rule's connections left untreated for comparison.
     pub ab: Fraction,
 }
 

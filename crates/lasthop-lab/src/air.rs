@@ -85,7 +85,7 @@ enum Gate {
 struct Stored {
     bytes: Vec<u8>,
     recorded: Option<usize>,
-    /// Times when it was handed to the link, and when its transmission began.
+    /// Times at which the frame was handed to the link, and at which its transmission began.
     entered: Instant,
     started: Instant,
 }

@@ -36,15 +36,15 @@ const OUTBOUND: u32 = 2;
 /// A packet that passes a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
-    /// Time: from the node, when the kernel handed it over; to the node, the arrival on the link's own clock.
+    /// Time: from the node, when the kernel handed the packet over; to the node, the arrival on the link's own clock.
     pub time: Instant,
-    /// Point that it passes.
+    /// Point that the packet passes.
     pub point: Point,
-    /// Indicates whether it goes from the node onto the link.
+    /// Indicates whether the packet goes from the node onto the link.
     pub outbound: bool,
-    /// Reason for which it was sent, as far as known.
+    /// Reason why the packet was sent, if known.
     pub cause: Cause,
-    /// Reason for which the link dropped it, if it did.
+    /// Reason why the link dropped the packet, if it did.
     pub dropped: Option<DropReason>,
 }
 

@@ -322,7 +322,7 @@ impl PortElement for Relay {
 
 /// The latest bytes that an end sent, by their offset in its stream.
 struct Stream {
-    /// Sequence number of its first byte.
+    /// Sequence number of the stream's first byte.
     first: Seq,
     /// End of the highest byte that arrived.
     high: u64,

@@ -47,7 +47,7 @@ pub enum LabError {
         scheme: &'static str,
         /// Name of the host.
         host: String,
-        /// Feature that it would need there.
+        /// Feature that the scheme would need at this host.
         what: &'static str,
     },
     /// No kernel has the scenario's congestion control.
@@ -151,7 +151,7 @@ pub enum LabError {
     /// A server started beside the command failed.
     #[error("--serve {host}: `{line}` {what}")]
     Server {
-        /// Name of its host.
+        /// Name of the server's host.
         host: String,
         /// Its command line.
         line: String,

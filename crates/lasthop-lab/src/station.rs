@@ -62,7 +62,7 @@ pub struct StationCounts {
     pub relay_timeouts: u64,
     /// Number of duplicate acknowledgments that it suppressed.
     pub dupacks_suppressed: u64,
-    /// Number of restarts of its worker.
+    /// Number of restarts of the station's worker.
     pub restarts: u64,
     /// Number of overflows after which packets bypassed it because it was too slow.
     pub overflows: u64,

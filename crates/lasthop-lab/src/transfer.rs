@@ -35,7 +35,7 @@ pub struct Run {
 pub struct Transfer {
     /// Number of bytes.
     pub bytes: u64,
-    /// Condition for its end.
+    /// Condition for the end of the transfer.
     pub end: End,
     /// Start time.
     pub start: Instant,

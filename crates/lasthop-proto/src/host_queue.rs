@@ -23,7 +23,7 @@ pub enum Departure {
 /// A packet sent by a node, in its host's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queued {
-    /// Time at which it begins transmission.
+    /// Time at which the packet begins transmission.
     pub departure: Departure,
     /// Payload bytes.
     pub bytes: u32,

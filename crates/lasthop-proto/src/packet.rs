@@ -414,7 +414,7 @@ pub enum Body {
     Quic {
         /// Number of the datagram among those of its sender, from 0.
         number: u32,
-        /// Bytes of stream data in it; for measurement only.
+        /// Bytes of stream data in the datagram; for measurement only.
         data: u32,
     },
     /// Nothing: a control frame of a link protocol.
@@ -465,7 +465,7 @@ pub struct Packet<P = ()> {
     pub integrity: Integrity,
     /// ECN codepoint: ECN-capable or not, and marked or not.
     pub ecn: Ecn,
-    /// Reason for which it was sent; for measurement only.
+    /// Reason why the packet was sent; for measurement only.
     pub cause: Cause,
     /// Bytes of network and transport header that it takes on the wire.
     pub header_len: u16,

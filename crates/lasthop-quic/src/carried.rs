@@ -13,7 +13,7 @@ pub struct Carried {
     pub fresh: u64,
     /// Stream bytes that were sent before.
     pub resent: u64,
-    /// Indicates whether it contains a packet of the handshake.
+    /// Indicates whether the datagram contains a packet of the handshake.
     pub handshake: Handshake,
 }
 

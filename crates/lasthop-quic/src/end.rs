@@ -44,7 +44,7 @@ pub struct Setup {
     pub config: QuicConfig,
     /// Inclusion of the IPv4 and UDP headers in packet lengths.
     pub headers: HeaderAccounting,
-    /// Source of its random numbers, independent of the other end's.
+    /// Source of the end's random numbers, independent of the other end's.
     pub random: Stream,
     /// On if it reports its congestion window.
     pub watch: Switch,

@@ -30,9 +30,9 @@ pub struct Diagram {
 /// Packet between neighbouring lanes. As JSON, a list of its fields in order, since there are tens of thousands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrow {
-    /// Time at which it was passed to the link, in microseconds.
+    /// Time at which the packet was passed to the link, in microseconds.
     pub sent: u64,
-    /// Time at which it arrived, was dropped, or the record ended, in microseconds.
+    /// Time at which the packet arrived, was dropped, or the record ended, in microseconds.
     pub ended: u64,
     /// Index of the sending lane.
     pub from: usize,
@@ -90,7 +90,7 @@ pub enum Fate {
     Damaged,
     /// The channel destroyed it.
     Lost,
-    /// A full queue dropped it.
+    /// A full queue dropped the packet.
     QueueFull,
     /// A queue removed the acknowledgment: a later one made it redundant.
     Filtered,

@@ -168,7 +168,7 @@ struct FigureData<'a> {
     id: &'a str,
     alt: &'a str,
     figure: &'a Figure,
-    /// Indices of its series' colours among the six.
+    /// Indices of the series' colours among the six colours.
     colours: Vec<usize>,
 }
 
@@ -197,7 +197,7 @@ struct TableView<'a> {
     title: String,
     /// True if a column shows the runs of each line.
     shows_runs: bool,
-    /// True if it has so many columns that no other table fits next to it.
+    /// True if the table has so many columns that no other table fits next to it.
     wide: bool,
     metrics: Vec<MetricView>,
     lines: Vec<LineView<'a>>,

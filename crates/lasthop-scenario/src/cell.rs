@@ -103,7 +103,7 @@ choices! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellQueue {
     pub down: (QueueLimit, &'static str),
-    /// Unless a modern host sends.
+    /// Default queue of the uplink, unless a modern host sends.
     pub up: (QueueLimit, &'static str),
 }
 

@@ -13,7 +13,7 @@ pub struct Numbers {
     /// Unit, as `ms`, `Mbps`, `KiB`, `packets` or `percent`; `None` for plain numbers. The first value with a unit
     /// determines it.
     pub unit: Option<&'static str>,
-    /// Indicates whether they are whole numbers without a unit.
+    /// Indicates whether the numbers are whole without a unit.
     pub whole: bool,
     /// Number of each value, in order; `None` if it has none, as `"unlimited"`.
     pub values: Vec<Option<f64>>,

@@ -52,7 +52,7 @@ pub struct Source {
     pub file: String,
     /// Text of the file.
     pub text: String,
-    /// Base of relative paths in it.
+    /// Base of relative paths in the scenario.
     pub directory: PathBuf,
     /// Dotted keys and the values that they were set to, in that order.
     pub overrides: Vec<(String, String)>,

@@ -222,7 +222,7 @@ pub struct Idle {
 
 /// A key that is given.
 pub(crate) struct Given<'t> {
-    /// Dotted path of its table.
+    /// Dotted path of the key's table.
     table: String,
     key: &'static str,
     item: &'t Item,
@@ -239,7 +239,7 @@ impl Given<'_> {
         matches!(self.item.spot, Spot::Line(_))
     }
 
-    /// Returns the error if no endpoint of these networks reads it. Each network comes with its scheme.
+    /// Returns the error if no endpoint of these networks reads the key. Each network comes with its scheme.
     pub(crate) fn idle_in(&self, file: &str, spec: &Spec, networks: &[(&Scheme, &Network)]) -> Option<Idle> {
         let Effect::Needs(need) = effect(self.key) else { return None };
         let endpoints: Vec<&TcpConfig> =

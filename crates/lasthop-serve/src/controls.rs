@@ -23,7 +23,7 @@ pub struct Control {
     pub text: String,
     /// True if the request sets it.
     pub set: bool,
-    /// Values of its slider, in order; each is valid in a request.
+    /// Values of the control's slider, in order; each is valid in a request.
     pub stops: Vec<String>,
     /// Index of the stop that is nearest to its value.
     pub at: usize,

@@ -30,7 +30,7 @@ pub struct Place {
 /// Part of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spot {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// A line, counted from 1.
     Line(usize),

@@ -77,7 +77,7 @@ impl<T> Named for Key<T> {
 /// A row of a table of keys.
 #[derive(Debug)]
 pub struct Row {
-    /// Names of its keys.
+    /// Names of the row's keys.
     pub names: &'static [&'static str],
     /// Cells after the names; `{}` stands for the defaults. Empty for keys without documentation.
     pub text: &'static str,

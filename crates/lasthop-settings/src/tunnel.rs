@@ -186,7 +186,7 @@ pub struct Peer {
     /// Sending rate of this end to the peer, in bits per second including the IP header and above, or on a bridge the
     /// Ethernet header and above; `None` means the estimated rate of the hop.
     pub rate: Option<u64>,
-    /// Repair of losses in its direction.
+    /// Repair of losses in the direction of the peer.
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,

@@ -24,7 +24,7 @@ enum Work {
     Transfer { bytes: u64, close: Switch },
     /// Transfers over one connection after another.
     Web,
-    /// Runs the task of its QUIC connection.
+    /// Runs the task of the endpoint's QUIC connection.
     Quic,
     /// Does nothing, or exchanges datagrams.
     Endless,

@@ -51,7 +51,7 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
-    /// Next leg of its frames, if they need no event to continue ([`onward`]).
+    /// Next leg of this leg's frames, if they need no event to continue ([`onward`]).
     onward: Option<Onward>,
 }
 

@@ -153,7 +153,7 @@ pub struct FlowSpec {
     pub name: String,
     /// Host that opens the flow.
     pub from: NodeId,
-    /// Host that accepts it.
+    /// Host that accepts the flow.
     pub to: NodeId,
     /// Start time.
     pub start: Instant,
@@ -172,8 +172,8 @@ pub enum App {
     Transfer {
         /// Payload bytes.
         bytes: u64,
-        /// Indicates whether it closes the connection afterwards. If not, the transfer ends when all bytes are
-        /// acknowledged.
+        /// Indicates whether the application closes the connection afterwards. If not, the transfer ends when all bytes
+        /// are acknowledged.
         close: Switch,
     },
     /// Opens a connection and sends nothing.

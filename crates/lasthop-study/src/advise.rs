@@ -74,7 +74,7 @@ impl Needs {
 /// A cure that can be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cure {
-    /// Name of its scheme.
+    /// Name of the cure's scheme.
     pub scheme: &'static str,
     /// Required changes.
     pub needs: Needs,

@@ -35,9 +35,9 @@ pub struct Promise {
 /// Promise for a cure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedCure {
-    /// Name of its scheme.
+    /// Name of the cure's scheme.
     pub cure: String,
-    /// Changes that it requires.
+    /// Changes that the cure requires.
     pub needs: String,
     /// Promises by use.
     pub uses: Vec<PromisedUse>,

@@ -49,7 +49,7 @@ pub enum StudyError {
         /// Names of the studies.
         known: String,
     },
-    /// The user stopped it.
+    /// The user stopped the study.
     #[error("stopped before all runs were done")]
     Stopped,
 }

@@ -129,9 +129,9 @@ impl Routes {
 /// Change of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Add it; fails with `EEXIST` if there is a route to that network.
+    /// Add the route; fails with `EEXIST` if there is a route to that network.
     Add,
-    /// Remove it.
+    /// Remove the route.
     Remove,
 }
 

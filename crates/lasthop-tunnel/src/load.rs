@@ -40,11 +40,11 @@ impl Meter {
 /// Decision on a handshake message with a valid mac1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// Process it.
+    /// Process the message.
     Work,
     /// Send a cookie instead.
     Cookie,
-    /// Drop it.
+    /// Drop the message.
     Drop,
 }
 

@@ -45,7 +45,7 @@ pub struct Datagram<'b> {
     pub to: SocketAddr,
     /// Source address, if known.
     pub from: Option<IpAddr>,
-    /// ECN field of its IP header.
+    /// ECN field of the datagram's IP header.
     pub ecn: Ecn,
     /// UDP payload.
     pub bytes: &'b [u8],

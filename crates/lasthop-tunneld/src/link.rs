@@ -51,7 +51,7 @@ const MOST_EARLY: usize = 512;
 pub struct Tally {
     /// Number of packets.
     pub packets: u64,
-    /// Number of their bytes, starting at the IP header.
+    /// Total number of bytes of the packets, starting at the IP header.
     pub bytes: u64,
 }
 

@@ -58,7 +58,7 @@ pub enum PlanError {
     Loop {
         /// Name of the called peer.
         peer: String,
-        /// Address of its endpoint.
+        /// Address of the peer's endpoint.
         address: IpAddr,
         /// Network that is routed into the tunnel.
         prefix: IpNet,
@@ -85,7 +85,7 @@ pub struct Routed {
     pub mtu: u16,
     /// Addresses of the device, with prefix lengths.
     pub address: Vec<(IpAddr, u8)>,
-    /// Networks that are routed into it.
+    /// Networks that are routed into the device.
     pub routes: Vec<(IpAddr, u8)>,
 }
 
@@ -182,17 +182,17 @@ pub struct PeerPlan {
     pub key: [u8; 32],
     /// Preshared key, in base64.
     pub preshared: Option<String>,
-    /// Address at which it is called.
+    /// Address at which the peer is called.
     pub endpoint: Option<SocketAddr>,
     /// Last address known to a previous worker, where it is called if it has no endpoint.
     pub last: Option<SocketAddr>,
-    /// Inner networks assigned to it, with prefix lengths.
+    /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
     /// Time without traffic after which a keep-alive is sent, in nanoseconds.
     pub keepalive: Option<u64>,
     /// Time without a datagram after which the peer is considered disconnected, on a bridge, in nanoseconds.
     pub silence: u64,
-    /// Rate at which this end sends to it, in bits per second; `None` to find it automatically.
+    /// Rate at which this end sends to the peer, in bits per second; `None` to find it automatically.
     pub rate: Option<u64>,
     /// True if coding supplements retransmissions.
     pub codes: bool,

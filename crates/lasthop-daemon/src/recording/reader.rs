@@ -38,7 +38,7 @@ pub enum ReadError {
 /// Frame of a recording.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Number of its interface.
+    /// Number of the frame's interface.
     pub interface: u32,
     /// Time of the frame.
     pub time: Instant,
@@ -92,7 +92,7 @@ pub enum Piece {
 pub struct Frames<R: Read> {
     file: String,
     blocks: PcapNgReader<R>,
-    /// Names of its interfaces.
+    /// Names of the recording's interfaces.
     interfaces: &'static [&'static str],
     /// Command that records such files, for messages.
     command: &'static str,

@@ -13,7 +13,7 @@ use super::reader::{Frame, Frames, Piece, ReadError};
 /// Input of a state machine, and the decision on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step<C, D> {
-    /// Number of its first frame in the file, from 1, as Wireshark counts.
+    /// Number of the step's first frame in the file, from 1, as Wireshark counts.
     pub frame: u64,
     /// Time passed to the state machine.
     pub time: Instant,

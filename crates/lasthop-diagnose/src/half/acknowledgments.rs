@@ -1,4 +1,4 @@
-//! Acknowledgments: which data arrived, when, and which data around it did not.
+//! Acknowledgments: the data that arrived, the time of its arrival, and the missing data around it.
 
 use lasthop_proto::packet::Flags;
 use lasthop_wire::Kept;

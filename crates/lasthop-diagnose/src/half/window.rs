@@ -11,7 +11,7 @@ pub struct Window {
     is_closed: bool,
     /// Unacknowledged data of a probe.
     probe: Option<(u64, u64)>,
-    /// Number of times that it was closed.
+    /// Number of times that the window was closed.
     pub closings: u64,
     /// Probes of the closed window.
     pub probes: u64,
@@ -19,7 +19,7 @@ pub struct Window {
     pub keep_alives: u64,
     /// Data packets that arrived beyond the window and were retransmitted.
     pub discarded: u64,
-    /// Of these, packets that arrived while it was closed.
+    /// Of these, packets that arrived while the window was closed.
     pub discarded_closed: u64,
     /// Number of the last counted packet.
     counted: u64,

@@ -158,9 +158,9 @@ pub struct Effect {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkFile {
-    /// Process that has it open.
+    /// Process that has the tape open.
     pub process: u32,
-    /// Its descriptor there.
+    /// Descriptor of the tape in that process.
     pub file: i32,
 }
 

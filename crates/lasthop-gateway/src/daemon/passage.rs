@@ -93,9 +93,9 @@ pub struct Untreated {
 /// Permission to treat packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Treat them.
+    /// Treat the packets.
     Treat,
-    /// Pass them untreated.
+    /// Pass the packets untreated.
     Pass,
     /// A trial decides. Its outcome must be reported before the next call.
     Try,

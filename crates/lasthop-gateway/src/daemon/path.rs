@@ -43,7 +43,7 @@ pub(super) struct Core {
 /// Engine between the relay's sockets and the hop. The wired end of its connections is this machine.
 pub(super) struct Beneath {
     pub engine: Engine,
-    /// Packets that it wants to send.
+    /// Packets that the engine wants to send.
     pub injections: Vec<Injection>,
 }
 

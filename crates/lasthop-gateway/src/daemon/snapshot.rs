@@ -135,7 +135,7 @@ pub struct RoundTrips {
 pub struct Arm {
     /// Number of connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
+    /// Geometric mean of the connections' goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
 }
 
@@ -151,7 +151,7 @@ pub struct RelaySnapshot {
     pub refused: u64,
     /// Connections ended by a reset of either end or a timeout.
     pub aborted: u64,
-    /// Number of times that it stopped accepting because it was full.
+    /// Number of times that the relay stopped accepting because it was full.
     pub full: u64,
     /// SYNs of connections forwarded unsplit: a limit, in total or for their client, was reached, or they have an
     /// option that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
@@ -174,7 +174,7 @@ pub struct RelaySide {
     pub bytes: u64,
     /// Segments retransmitted, for connections that have ended.
     pub retransmissions: u64,
-    /// Mean of their last smoothed round-trip times, in seconds.
+    /// Mean of the connections' last smoothed round-trip times, in seconds.
     pub mean_rtt_seconds: Option<f64>,
 }
 

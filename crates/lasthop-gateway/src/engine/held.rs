@@ -92,7 +92,7 @@ struct Buffer {
     /// Offset of the TCP options.
     options_at: usize,
     checksum: Checksum,
-    /// Store that the buffer returns to; `None` while it is in the store.
+    /// Store that the buffer returns to; `None` while the buffer is in the store.
     store: Option<Store>,
 }
 

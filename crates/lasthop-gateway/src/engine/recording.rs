@@ -111,13 +111,13 @@ fn headers_len(packet: &[u8]) -> usize {
 pub enum Call {
     /// A packet arrived.
     Packet {
-        /// Port at which it arrived.
+        /// Port at which the packet arrived.
         port: Port,
         /// Its headers.
         headers: Headers,
         /// Metadata from the driver.
         offloaded: Offloaded,
-        /// True if it arrived undamaged.
+        /// True if the packet arrived undamaged.
         condition: Condition,
     },
     /// A deadline passed.

@@ -23,7 +23,7 @@ pub enum Mode {
 /// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Net {
-    /// An address within it.
+    /// An address within the network.
     pub address: IpAddr,
     /// Prefix length, in bits.
     pub prefix: u8,

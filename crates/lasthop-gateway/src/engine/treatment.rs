@@ -26,7 +26,7 @@ const LARGEST: usize = u16::MAX as usize;
 struct Answered {
     /// The packet itself, if it is forwarded now.
     given: Option<Packet<Held>>,
-    /// An acknowledgment in answer to it.
+    /// An acknowledgment in answer to the packet.
     answer: Option<Packet<Held>>,
 }
 

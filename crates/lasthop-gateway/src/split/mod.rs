@@ -130,7 +130,7 @@ pub enum Transfer {
 pub struct SplitRule {
     /// Interface of the lossy hop.
     pub interface: String,
-    /// Networks of the hosts behind it; empty for all.
+    /// Networks of the hosts behind the hop; empty for all.
     pub addresses: Vec<Network>,
     /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
@@ -372,7 +372,7 @@ pub enum SplitError {
     /// The kernel lacks the congestion control or does not permit it.
     #[error("split: congestion control `{name}` of the {side} side: {source}; the kernel has: {available}")]
     Congestion {
-        /// Side that was to use it.
+        /// Side that was to use the congestion control.
         side: Side,
         /// Requested congestion control.
         name: String,

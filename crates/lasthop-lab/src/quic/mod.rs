@@ -48,7 +48,7 @@ const USUAL_UDP_PAYLOAD: u16 = 1472;
 pub struct HostEnds {
     /// Initiators with their flows.
     pub initiators: Vec<(usize, Box<dyn Initiator>)>,
-    /// Acceptor with the flows to it.
+    /// Acceptor, with the flows that it accepts.
     pub acceptor: Option<(Box<dyn Acceptor>, Vec<usize>)>,
 }
 

@@ -29,7 +29,7 @@ pub struct Crossed<T> {
     pub line: LineId,
     /// The frame.
     pub item: T,
-    /// Start of its first transmission.
+    /// Start of the frame's first transmission.
     pub start: Instant,
     /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May lie in the future.
     pub end: Instant,

@@ -45,7 +45,7 @@ pub struct Setup {
     pub config: Arc<TcpConfig>,
     /// Its initial sequence number.
     pub iss: Seq,
-    /// Phase of its host's ticks.
+    /// Phase of the host's ticks.
     pub phase: TickPhase,
     /// On if changes of the congestion window are reported.
     pub watch: Switch,

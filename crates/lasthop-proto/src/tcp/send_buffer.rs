@@ -22,7 +22,7 @@ pub struct Need {
 pub struct SendBuffer {
     /// Maximum memory in use (`sk_sndbuf`).
     size: u32,
-    /// Limit of its growth (`tcp_wmem[2]`).
+    /// Limit of the buffer's growth (`tcp_wmem[2]`).
     most: u32,
     /// Stream position up to which the application has written.
     written: u64,

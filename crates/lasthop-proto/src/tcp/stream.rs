@@ -20,9 +20,9 @@ use crate::time::{Duration, Instant};
 /// Effect of a new acknowledgment on the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// Restarts it.
+    /// Restarts the timer.
     Restart,
-    /// Lets it run.
+    /// Lets the timer run.
     Keep,
 }
 

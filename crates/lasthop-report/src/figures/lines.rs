@@ -39,7 +39,7 @@ pub struct LinePoint {
     pub x: f64,
     /// Measured number.
     pub y: f64,
-    /// Half of its 95 % confidence interval.
+    /// Half width of the 95 % confidence interval.
     pub ci95: Option<f64>,
     /// Published number.
     pub published: Option<f64>,

@@ -25,7 +25,7 @@ keys! {
 pub(crate) struct Kind {
     /// Name in `kind = "NAME"`.
     pub name: &'static str,
-    /// Keys, besides those of its place.
+    /// Keys of the kind, besides those of the element's place.
     pub keys: &'static [&'static [&'static str]],
     /// Ends of the link at which it is present.
     pub ends: Ends,

@@ -17,7 +17,7 @@ pub struct Mobility {
     pub host: NodeId,
     /// Links of the host, each to another router, its base stations. It starts at the first.
     pub stations: Vec<LinkId>,
-    /// Times of its moves.
+    /// Times of the host's moves.
     pub moves: Moves,
     /// Handling of packets during a handoff.
     pub kind: HandoffKind,
@@ -69,9 +69,9 @@ pub enum HandoffKind {
 /// Handling of soft state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoftState {
-    /// The new station starts without it.
+    /// The new station starts without the state.
     Lost,
-    /// The new station has it when the host arrives.
+    /// The new station has the state when the host arrives.
     Mirrored,
 }
 

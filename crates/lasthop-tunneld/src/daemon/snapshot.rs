@@ -15,7 +15,7 @@ use crate::link::{Link, Tally, shown};
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Number of their bytes.
+    /// Total number of bytes of the packets.
     pub bytes: u64,
 }
 
@@ -126,9 +126,9 @@ pub struct PeerSnapshot {
 pub struct ArmSnapshot {
     /// TCP connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
+    /// Geometric mean of the connections' goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
-    /// Geometric mean of their round-trip times over the hop, in seconds.
+    /// Geometric mean of the connections' round-trip times over the hop, in seconds.
     pub rtt_seconds: Option<f64>,
     /// Packets sent, of all flows; each counts once.
     pub packets: u64,
@@ -146,9 +146,9 @@ pub struct ComparisonSnapshot {
     pub untreated: ArmSnapshot,
     /// Ratio of the goodputs of repaired connections to those of unrepaired ones.
     pub gain: Option<Gain>,
-    /// Ratio of their round-trip times.
+    /// Ratio of the round-trip times of repaired connections to those of unrepaired ones.
     pub delay: Option<Gain>,
-    /// Difference of their loss rates.
+    /// Difference of the loss rates of unrepaired and repaired flows.
     pub loss: Option<Difference>,
 }
 

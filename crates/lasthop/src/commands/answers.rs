@@ -161,7 +161,7 @@ pub struct Compared {
     pub ab: f64,
     /// Number of connections measured.
     pub flows: [u64; 2],
-    /// Means of their goodputs, in bits per second.
+    /// Means of the connections' goodputs, in bits per second.
     pub goodputs: [Option<f64>; 2],
     /// Ratio of the goodputs.
     pub gain: Option<Gain>,

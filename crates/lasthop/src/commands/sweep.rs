@@ -157,7 +157,7 @@ fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
 struct Journal {
     path: PathBuf,
     file: File,
-    /// Number of points in it.
+    /// Number of points in the journal.
     done: usize,
 }
 

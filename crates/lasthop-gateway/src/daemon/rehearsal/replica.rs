@@ -57,7 +57,7 @@ pub(super) struct Replica {
     folder: PathBuf,
     /// Namespaces of the two hosts: behind the hop, and on the wired side.
     pub hosts: [File; 2],
-    /// Interface towards each of them, named as on this machine.
+    /// Interface towards each of the two hosts, named as on this machine.
     pub devices: [String; 2],
     /// Addresses of the two hosts.
     pub addresses: [IpAddr; 2],

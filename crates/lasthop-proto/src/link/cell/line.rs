@@ -12,7 +12,7 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 struct Frame<T> {
     item: T,
-    /// Start of its first block.
+    /// Start of the frame's first block.
     start: Instant,
     /// Bytes that are in no block yet.
     left: u64,
@@ -31,14 +31,14 @@ impl<T> Frame<T> {
 #[derive(Clone, Debug)]
 struct Block {
     number: u64,
-    /// Numbers of its first and its last frame.
+    /// Numbers of the first and the last frame in the block.
     frames: [u64; 2],
     /// Resource blocks that it takes.
     units: u32,
     /// Failed transmissions of this round, and failed rounds.
     failures: u32,
     rounds: u32,
-    /// Start of its last transmission; while it waits, earliest start of the next one.
+    /// Start of the block's last transmission; while the block waits, earliest start of the next one.
     at: Instant,
 }
 

@@ -125,7 +125,7 @@ pub struct CellUser {
 /// A line of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellLine {
-    /// Number of its user, from 0.
+    /// Number of the line's user, from 0.
     pub user: usize,
     /// Direction.
     pub direction: Direction,

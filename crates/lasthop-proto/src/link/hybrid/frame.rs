@@ -51,7 +51,7 @@ pub enum Traffic {
 /// A TCP segment in a packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpSight<C> {
-    /// Key of its connection.
+    /// Key of the segment's connection.
     pub connection: C,
     /// End of the connection that sent it. Either may be called the initiator, but always the same one.
     pub side: Side,

@@ -63,7 +63,7 @@ pub(super) struct Ingress<I: Item> {
     dropped: u64,
     /// Number of packets still to be marked or dropped, since the hop lost as many to congestion.
     owed: u32,
-    /// Time at which they expire.
+    /// Time at which the pending signals expire.
     owed_until: Instant,
     /// Indicates whether the last packet was dropped as such a signal.
     signalled: bool,

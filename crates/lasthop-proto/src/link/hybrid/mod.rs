@@ -84,7 +84,7 @@ pub struct Outgoing<I: Item> {
     pub packet: PacketNumber,
     /// Its contents.
     pub frame: Frame<I>,
-    /// Reason for which it is sent.
+    /// Reason why the frame is sent.
     pub why: Why,
     /// Its length on the wire, in bytes.
     pub bytes: u32,

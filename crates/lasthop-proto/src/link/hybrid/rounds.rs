@@ -55,7 +55,7 @@ pub(super) struct Round {
     pub supply: Supply,
     /// Supply during the transmissions of the round itself.
     pub demand: Supply,
-    /// Minimum round trip in it minus the minimum of the last 10 to 20 s.
+    /// Minimum round trip in the round minus the minimum of the last 10 to 20 s.
     pub standing: Duration,
     /// Smoothed round trip, and its excess over the minimum.
     pub trip: Duration,
@@ -85,10 +85,10 @@ pub(super) struct Rounds {
     step: Option<Anchor>,
     /// Supply of this round, and of the previous one.
     supply: [Supply; 2],
-    /// [`Budget::totals`] at its start.
+    /// [`Budget::totals`] at the start of the round.
     totals: (u64, u64),
-    /// [`Budget::loss`] at its start, and at that of the previous round. Losses of these two rounds themselves must not
-    /// explain any of them.
+    /// [`Budget::loss`] at the start of this round and of the previous one. Losses of these two rounds themselves must
+    /// not explain any of them.
     loss: [u64; 2],
     /// Number of marks that the other end has reported.
     told: u32,

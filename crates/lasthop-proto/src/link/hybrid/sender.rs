@@ -85,7 +85,7 @@ pub(super) struct Anchor {
     pub sent: Instant,
     /// Bytes that had arrived, without the hop's headers. Wraps.
     pub delivered: u32,
-    /// Time of its arrival at the other end, plus the return path's delay.
+    /// Time of the transmission's arrival at the other end, plus the return path's delay.
     pub arrived: Instant,
 }
 

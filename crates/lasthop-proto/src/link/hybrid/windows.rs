@@ -49,7 +49,7 @@ struct Connection<C> {
     tracking: Tracking,
     /// Largest segment that it sent, in bytes.
     segment: u32,
-    /// End of its data that has left the queue.
+    /// End of the source's data that has left the queue.
     left: Seq,
     /// Time since which none of the flow's data is queued.
     empty: Instant,

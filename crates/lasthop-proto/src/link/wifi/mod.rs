@@ -32,8 +32,8 @@ pub struct WifiSpec {
     pub turns: Turns,
     /// EIFS of the other stations after a collision. Without, they recognise no frame in it.
     pub eifs: Switch,
-    /// Interframe space of senders after the timeout of the acknowledgment. Without, it begins with the end of the frame,
-    /// as in Bianchi's model.
+    /// Interframe space of senders after the timeout of the acknowledgment. Without that timeout, the interframe space
+    /// begins with the end of the frame, as in Bianchi's model.
     pub ack_timeout: Switch,
     /// Interval of the beacons that one station sends; `None` for no beacons.
     pub beacon: Option<Duration>,

@@ -42,7 +42,7 @@ pub enum SackAlgorithm {
 pub enum ImpureDuplicates {
     /// None.
     Ignored,
-    /// Resets it to zero, as an older acknowledgment does (4.4BSD `tcp_input`).
+    /// Resets the count to zero, as an older acknowledgment does (4.4BSD `tcp_input`).
     RestartCount,
 }
 

@@ -18,7 +18,7 @@ pub struct Algorithm {
     /// The kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each congestion
     /// control declares this explicitly, so that a kernel never silently runs another in its place.
     pub kernel_name: Option<&'static str>,
-    /// True if it paces segments, and sets the window in recovery and after idle periods itself.
+    /// True if the congestion control paces segments, and sets the window in recovery and after idle periods itself.
     pub paces: bool,
     /// Default rule for leaving slow start early; `None` if it has no such rule to choose.
     pub hystart: Option<HystartRule>,

@@ -48,39 +48,39 @@ pub struct RateSample {
 /// Information from one acknowledgment, after scoreboard and loss detection have processed it. Counts are segments.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// Time of its arrival.
+    /// Time of the acknowledgment's arrival.
     pub now: Instant,
-    /// State after it.
+    /// State after the acknowledgment.
     pub state: CaState,
-    /// Segments that it newly acknowledged or selectively acknowledged.
+    /// Segments that the acknowledgment newly acknowledged or selectively acknowledged.
     pub delivered: u32,
     /// Segments of `delivered` that the cumulative acknowledgment covered.
     pub acked: u32,
     /// Total number of segments of the connection delivered, these included.
     pub total_delivered: u64,
-    /// Segments that it showed to be lost.
+    /// Segments that the acknowledgment showed to be lost.
     pub newly_lost: u32,
     /// Total number of segments of the connection declared lost.
     pub total_lost: u64,
-    /// Segments in flight before it.
+    /// Segments in flight before the acknowledgment.
     pub prior_in_flight: u32,
-    /// Segments in flight after it.
+    /// Segments in flight after the acknowledgment.
     pub in_flight: u32,
     /// True if `snd_una` has advanced.
     pub una_advanced: bool,
-    /// `snd_una` after it.
+    /// `snd_una` after the acknowledgment.
     pub una: Seq,
     /// `snd_nxt`: the data that it acknowledges was sent before.
     pub nxt: Seq,
-    /// True if a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
-    /// (Linux `tcp_may_raise_cwnd`).
+    /// True if a window may grow by the acknowledgment: `snd_una` has advanced or, if reordering has been seen,
+    /// anything was delivered (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,
     /// True if data sent after the last round's end has been acknowledged: one round trip has passed. A timeout starts
     /// a new round.
     pub round_ended: bool,
     /// True if the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
     pub is_cwnd_limited: bool,
-    /// True if it carries an ECN echo.
+    /// True if the acknowledgment carries an ECN echo.
     pub ece: bool,
     /// Round trip of the latest segment that it delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
@@ -118,11 +118,11 @@ pub struct Totals {
 /// A segment just declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostSegment {
-    /// Segments in flight when it was sent, itself included.
+    /// Segments in flight when the lost segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments declared lost since it was sent, itself included.
+    /// Segments declared lost since the lost segment was sent, itself included.
     pub lost: u32,
-    /// True if the application left the window unused when it was sent.
+    /// True if the application left the window unused when the lost segment was sent.
     pub is_app_limited: bool,
 }
 

@@ -68,38 +68,38 @@ impl Sent {
         self.sent_at
     }
 
-    /// Returns the state of the connection when it was last sent.
+    /// Returns the state of the connection when the segment was last sent.
     pub const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Returns whether it was sent more than once.
+    /// Returns whether the segment was sent more than once.
     pub const fn is_repeated(&self) -> bool {
         self.transmissions > 1
     }
 
-    /// Returns whether the peer has reported it.
+    /// Returns whether the peer has reported the segment.
     pub const fn is_sacked(&self) -> bool {
         self.marks & SACKED != 0
     }
 
-    /// Returns whether it is declared lost.
+    /// Returns whether the segment is declared lost.
     pub const fn is_lost(&self) -> bool {
         self.marks & LOST != 0
     }
 
-    /// Returns whether a retransmission of it is in flight.
+    /// Returns whether a retransmission of the segment is in flight.
     pub const fn is_resent(&self) -> bool {
         self.marks & RESENT != 0
     }
 
-    /// Returns whether it is declared lost and not retransmitted yet.
+    /// Returns whether the segment is declared lost and not retransmitted yet.
     pub const fn is_waiting(&self) -> bool {
         self.marks & (LOST | RESENT) == LOST
     }
 
-    /// Returns whether it was sent after a segment that was sent at `at` and ends at `end`. Segments sent at the same
-    /// time are ordered by sequence number (RFC 8985 §6.2 step 2).
+    /// Returns whether the segment was sent after one that was sent at `at` and ends at `end`. Segments sent at the
+    /// same time are ordered by sequence number (RFC 8985 §6.2 step 2).
     pub fn is_after(&self, at: Instant, end: Seq) -> bool {
         self.sent_at > at || self.sent_at == at && self.end.gt(end)
     }

@@ -12,7 +12,7 @@ const FREE: u32 = 10;
 pub struct Piece {
     /// Its first sequence number.
     pub seq: Seq,
-    /// Time at which it left last, if it is retransmitted.
+    /// Time at which the piece left last, if it is retransmitted.
     pub left_at: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ pub struct Pacer {
     credit: Duration,
     /// Start of the current burst.
     began: Instant,
-    /// Segment that would continue it.
+    /// Segment that would continue the burst.
     next: Piece,
 }
 

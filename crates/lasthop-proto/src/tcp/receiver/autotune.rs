@@ -14,9 +14,9 @@ const FIRST_RATIO: u32 = 128;
 pub(super) struct Autotune {
     /// Maximum memory in use (`sk_rcvbuf`).
     buffer: u32,
-    /// Limit of its growth (`tcp_rmem[2]`).
+    /// Limit of the buffer's growth (`tcp_rmem[2]`).
     most: u32,
-    /// Share of data in it, of 256.
+    /// Share of data in the buffer, of 256.
     ratio: u32,
     /// Window that the buffer could hold.
     clamp: u32,

@@ -53,7 +53,7 @@ pub struct NewData {
     pub room: u32,
     /// True if the FIN follows.
     fin: bool,
-    /// True if it was sent before a timeout.
+    /// True if the data was sent before a timeout.
     pub again: bool,
 }
 

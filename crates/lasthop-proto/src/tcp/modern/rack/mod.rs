@@ -62,9 +62,9 @@ enum Permit {
 /// A tail-loss probe that has not been evaluated (RFC 8985 §7.4).
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// `snd_nxt` after it.
+    /// `snd_nxt` after the probe.
     high: Seq,
-    /// True if it repeats a segment.
+    /// True if the probe repeats a segment.
     repeats: bool,
 }
 

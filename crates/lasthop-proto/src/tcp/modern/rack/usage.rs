@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant};
 /// Usage of the window by the last flights.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Usage {
-    /// True if it was full.
+    /// True if the window was full.
     limited: bool,
     /// Maximum number of outstanding segments.
     most_out: u32,

@@ -20,7 +20,7 @@ pub(in crate::tcp::receiver) enum Slot {
 /// Results of the handshake from which the state derives.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp::receiver) struct Handshake {
-    /// Time of its completion.
+    /// Time of the handshake's completion.
     over: Instant,
     has_ended: Switch,
     timestamps: Switch,
