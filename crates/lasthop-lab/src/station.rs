@@ -60,13 +60,13 @@ pub trait Running: Send {
 pub struct StationCounts {
     /// Number of retransmission timeouts at a relay.
     pub relay_timeouts: u64,
-    /// Number of duplicate acknowledgments that it suppressed.
+    /// Number of duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
     /// Number of restarts of the station's worker.
     pub restarts: u64,
-    /// Number of overflows after which packets bypassed it because it was too slow.
+    /// Number of overflows after which packets bypassed the base station because it was too slow.
     pub overflows: u64,
-    /// Number of SYNs that it forwarded although their connections were to be split.
+    /// Number of SYNs that the base station forwarded although their connections were to be split.
     pub unsplit: u64,
 }
 

@@ -79,7 +79,7 @@ pub struct Sent {
     pub complete: bool,
     /// Indicates whether the connection failed.
     pub aborted: bool,
-    /// Data that this end received, if the flow delivers it here.
+    /// Data that this end received, if the flow delivers data here.
     pub received: Option<Received>,
 }
 

@@ -28,7 +28,7 @@ pub enum Event {
     },
     /// Loss recovery ended.
     RecoveryLeft {
-        /// Acknowledgment that ended it.
+        /// Acknowledgment that ended the recovery.
         ack: Seq,
     },
     /// A tail-loss probe is sent ahead of the timeout (RFC 8985 §7).
@@ -38,7 +38,7 @@ pub enum Event {
     },
     /// A spurious reduction of the window is undone.
     Undone {
-        /// Evidence that it was spurious.
+        /// Evidence that the reduction was spurious.
         why: Spurious,
     },
     /// The congestion window changed; reported only if it is watched.
@@ -72,7 +72,7 @@ pub enum Event {
     },
     /// A radio found that a segment was lost on its hop, and determined the cause (`docs/models/wireless-chain.md`).
     LossJudged {
-        /// End that sent it.
+        /// End that sent the segment.
         from: Side,
         /// Its first byte.
         seq: Seq,

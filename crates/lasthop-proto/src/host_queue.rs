@@ -15,8 +15,8 @@ pub enum Departure {
     Now,
     /// At that time.
     At(Instant),
-    /// At a time that the driver does not know yet; it calls
-    /// [`Node::handle_departure`](crate::node::Node::handle_departure) then.
+    /// At a time that the driver does not know yet. The driver then calls
+    /// [`Node::handle_departure`](crate::node::Node::handle_departure).
     Unknown,
 }
 

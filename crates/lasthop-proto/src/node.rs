@@ -67,7 +67,7 @@ pub enum Trigger {
     Duplicates,
     /// The far end's report of received data shows the loss.
     Hole,
-    /// The other end of the hop requests it.
+    /// The other end of the hop requests the frame.
     Request,
     /// No acknowledgment arrived for too long; the loss is not certain.
     Timer,

@@ -24,7 +24,7 @@ pub enum Side {
     /// End that opened the flow.
     #[default]
     Initiator,
-    /// End that accepted it.
+    /// End that accepted the flow.
     Acceptor,
 }
 
@@ -183,7 +183,7 @@ pub enum Ecn {
     Ect1,
     /// ECN-capable, codepoint ECT(0), set by senders that do not use ECT(1).
     Ect0,
-    /// Congestion experienced: a queue marked it instead of dropping it.
+    /// Congestion experienced: a queue marked the packet instead of dropping it.
     Ce,
 }
 
@@ -431,7 +431,7 @@ impl Default for Body {
     }
 }
 
-/// A driver's representation of a payload, as far as mechanisms need it; the default is none.
+/// A driver's representation of a payload, with the operations that mechanisms need; by default there is none.
 pub trait Payload: Clone + Default {
     /// Returns whether two packets of one direction of a flow contain the same bytes wherever their sequence numbers
     /// overlap. Returns false if that cannot be determined.
@@ -467,7 +467,7 @@ pub struct Packet<P = ()> {
     pub ecn: Ecn,
     /// Reason why the packet was sent; for measurement only.
     pub cause: Cause,
-    /// Bytes of network and transport header that it takes on the wire.
+    /// Bytes of network and transport header that the packet takes on the wire.
     pub header_len: u16,
     /// Bytes of payload.
     pub len: u32,

@@ -91,7 +91,7 @@ pub enum BaseStation {
 /// A scheme of the 1997 study, a combination of the second study, or one of modern endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
-    /// Unique name that selects it.
+    /// Unique name that selects the scheme.
     pub name: &'static str,
     /// Its family.
     pub family: Family,

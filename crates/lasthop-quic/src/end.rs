@@ -46,7 +46,7 @@ pub struct Setup {
     pub headers: HeaderAccounting,
     /// Source of the end's random numbers, independent of the other end's.
     pub random: Stream,
-    /// On if it reports its congestion window.
+    /// On if the end reports its congestion window.
     pub watch: Switch,
 }
 

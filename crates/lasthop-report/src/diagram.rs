@@ -47,7 +47,7 @@ pub struct Arrow {
     pub number: u32,
     /// Bytes of payload.
     pub len: u32,
-    /// Reason for sending it, as traces name it.
+    /// Reason for sending the packet, as traces name it.
     pub cause: Cause,
 }
 
@@ -88,15 +88,15 @@ pub enum Fate {
     Arrived,
     /// It arrived with a damaged payload.
     Damaged,
-    /// The channel destroyed it.
+    /// The channel destroyed the packet.
     Lost,
     /// A full queue dropped the packet.
     QueueFull,
     /// A queue removed the acknowledgment: a later one made it redundant.
     Filtered,
-    /// It arrived at a base station that suppressed it as a duplicate acknowledgment.
+    /// The packet arrived at a base station, which suppressed it as a duplicate acknowledgment.
     Suppressed,
-    /// It arrived at a base station that dropped it as outdated.
+    /// The packet arrived at a base station, which dropped it as outdated.
     Absorbed,
     /// It was still in flight when the record ended.
     Underway,
@@ -111,7 +111,7 @@ pub struct Note {
     pub lane: usize,
     /// Event, as traces name it: `timeout`, `dupack-suppressed`, ...
     pub event: &'static str,
-    /// Position in the stream that it refers to, in bytes.
+    /// Position in the stream that the event refers to, in bytes.
     pub number: Option<u32>,
 }
 

@@ -49,12 +49,12 @@ pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
 /// Fate of a packet sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Course {
-    /// It was neither received nor dropped when the trace ended.
+    /// The packet was neither received nor dropped when the trace ended.
     #[default]
     Underway,
-    /// The record with this index received it.
+    /// The record with this index received the packet.
     Arrived(usize),
-    /// The record with this index dropped it.
+    /// The record with this index dropped the packet.
     Dropped(usize, DropReason),
 }
 

@@ -7,7 +7,7 @@ use crate::figures::{Colours, Figure};
 /// Reproduced study.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Name that selects it, as `balakrishnan1997`.
+    /// Name that selects the study, e.g. `balakrishnan1997`.
     pub id: String,
     /// Title of the study.
     pub title: String,
@@ -28,7 +28,7 @@ pub struct Study {
     pub command: String,
     /// Published and measured numbers.
     pub tables: Vec<Table>,
-    /// Claims of the study, and whether they hold.
+    /// Claims of the study, each with its verdict.
     pub claims: Vec<Claim>,
     /// Further notes on the results, one paragraph each.
     pub notes: Vec<String>,
@@ -75,7 +75,7 @@ pub struct Claim {
     pub text: String,
     /// Verdict on the claim.
     pub holds: Holds,
-    /// Comparisons that decide it.
+    /// Comparisons that decide the claim.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -93,7 +93,7 @@ pub struct Comparison {
 pub enum Holds {
     /// It holds.
     Yes,
-    /// It does not hold.
+    /// The comparison does not hold.
     No,
 }
 
@@ -104,7 +104,7 @@ pub struct NamedFigure {
     pub id: String,
     /// Caption.
     pub caption: String,
-    /// Text alternative for readers who cannot see it.
+    /// Text alternative for readers who cannot see the figure.
     pub alt: String,
     /// Figure.
     pub figure: Figure,

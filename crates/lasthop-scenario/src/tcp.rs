@@ -93,7 +93,7 @@ impl TcpSpec {
 const LARGEST_MSS: u32 = 65_495;
 /// Maximum window in segments: the product with the maximum mss fits into 32 bits.
 const LARGEST_WINDOW: u32 = 65_535;
-/// Maximum of other numbers. No practical value exceeds it, and it is far from overflow.
+/// Maximum of other numbers. No practical value exceeds this maximum, and it is far from overflow.
 const LARGEST_NUMBER: u32 = 1_000_000;
 
 /// Ticks of 4.4BSD, for `clock` set to ticks over a base without.

@@ -28,7 +28,7 @@ struct Need {
     holds: fn(&TcpConfig) -> bool,
     /// Description of the condition, after "needs".
     words: &'static str,
-    /// Keys that it depends on, which the message shows with their values.
+    /// Keys that the condition depends on, which the message shows with their values.
     on: &'static [Shown],
 }
 

@@ -13,7 +13,7 @@ use crate::stops;
 /// Control, as the page shows it.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Control {
-    /// Parameter of the request that sets it.
+    /// Parameter of the request that sets the control.
     pub id: String,
     /// Label of the control.
     pub label: String,
@@ -21,13 +21,13 @@ pub struct Control {
     pub hint: String,
     /// Value as text; that of the request if it sets one.
     pub text: String,
-    /// True if the request sets it.
+    /// True if the request sets the control.
     pub set: bool,
     /// Values of the control's slider, in order; each is valid in a request.
     pub stops: Vec<String>,
     /// Index of the stop that is nearest to its value.
     pub at: usize,
-    /// Keys of the scenario that it sets.
+    /// Keys of the scenario that the control sets.
     pub keys: Vec<String>,
 }
 

@@ -77,7 +77,7 @@ pub struct State {
 pub struct Remark {
     /// Name of the scheme.
     pub scheme: &'static str,
-    /// Compared scheme of which it is the same run.
+    /// Compared scheme that is the same run.
     pub same_as: Option<&'static str>,
     /// End-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
     pub recovery_of: Option<&'static str>,

@@ -36,9 +36,9 @@ use crate::refusal::Refusal;
 /// Number of answers of a kind that are computed at the same time; each uses all cores. Quick answers do not queue
 /// behind long ones.
 const COMPUTING: usize = 2;
-/// Maximum number of requests that wait for them: as many as there can be connections.
+/// Maximum number of requests that wait for a place to compute: as many as there can be connections.
 const WAITING: usize = CONNECTIONS;
-/// Maximum number of connections; a further one replaces one of these ([`Connections`]).
+/// Maximum number of connections; a further connection replaces one of these ([`Connections`]).
 const CONNECTIONS: usize = 64;
 /// Maximum time and size of a request line with its headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);

@@ -76,7 +76,7 @@ pub enum Problem {
     /// A name does not exist.
     #[error("there is no {what} \"{given}\"{}", choices(.near, .known, "expected one of"))]
     UnknownName {
-        /// Kind of object that it should name.
+        /// Kind of object that the name should refer to.
         what: &'static str,
         /// The given name.
         given: String,

@@ -54,12 +54,12 @@ pub struct Context {
     pub modern: Option<Modern>,
 }
 
-/// A modern scheme, as far as it determines endpoints.
+/// A modern scheme, reduced to the parts that determine endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Modern {
     /// Name of the scheme.
     pub scheme: &'static str,
-    /// Congestion control that it is named after.
+    /// Congestion control that the scheme is named after.
     pub congestion: Option<Congestion>,
 }
 

@@ -181,7 +181,7 @@ pub struct Peer {
     pub allowed: Vec<IpNet>,
     /// Interval of keep-alives without other traffic.
     pub keepalive: Option<Duration>,
-    /// On a bridge: time without packets from it after which it counts as disconnected.
+    /// On a bridge: time without packets from the peer after which it counts as disconnected.
     pub silence: Duration,
     /// Sending rate of this end to the peer, in bits per second including the IP header and above, or on a bridge the
     /// Ethernet header and above; `None` means the estimated rate of the hop.
@@ -190,7 +190,7 @@ pub struct Peer {
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,
-    /// Maximum number of packets queued for it.
+    /// Maximum number of packets queued for the peer.
     pub queue: u32,
     /// Share of the flows that remain unrepaired, for comparison: at most half.
     pub ab: Fraction,

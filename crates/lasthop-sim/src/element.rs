@@ -14,7 +14,7 @@ use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
 use crate::link_spec::Medium;
 
-/// Effect of an element on traffic, as far as other parts depend on it.
+/// Effect of an element on traffic, reduced to the properties that other parts depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Terminates each connection and opens another: a second sender.
@@ -32,7 +32,7 @@ pub enum Role {
 /// Ends of a link at which an element is present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// The one where it is placed.
+    /// The end at which the element is placed.
     One,
     /// Both ends.
     Both,
@@ -41,7 +41,7 @@ pub enum Ends {
 /// Handling of an element's state when the host beyond its link moves to another station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateAtHandoff {
-    /// Useless elsewhere: the new station starts without it.
+    /// Useless elsewhere: the new station starts without the state.
     Anew,
     /// Only speeds up work: discarded, or mirrored at the new station.
     Soft,

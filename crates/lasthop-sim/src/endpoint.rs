@@ -17,7 +17,8 @@ pub fn index(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
-/// Activity of the application, as far as the endpoint needs it. Smaller than [`App`], to keep idle connections small.
+/// Activity of the application, reduced to the parts that the endpoint needs. Smaller than [`App`], to keep idle
+/// connections small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     /// Transfers `bytes` from the initiator, and closes the connection afterwards if `close` is on.

@@ -83,9 +83,9 @@ pub enum Receiver {
 struct ElementPlace {
     table: Table,
     leg: LegId,
-    /// Element between it and the node, if any.
+    /// Element between this one and the node, if any.
     inner: Option<usize>,
-    /// Element between it and the link, if any.
+    /// Element between this one and the link, if any.
     outer: Option<usize>,
 }
 

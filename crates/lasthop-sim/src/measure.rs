@@ -166,7 +166,7 @@ pub struct PathReport {
     pub channel_drops: u64,
     /// Frames that arrived twice.
     pub duplicates: u64,
-    /// Frames that were in flight or queued when the moving host left this link, or that came while it was absent.
+    /// Frames that were in flight or queued when the moving host left this link, or that arrived while it was absent.
     pub handoff_drops: u64,
     /// Frames that the queue marked (RFC 3168) instead of dropping them.
     pub marks: u64,

@@ -74,7 +74,7 @@ pub enum SweepError {
     /// A row could not be created or written.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// A key has an option of its own.
+    /// The key is set by an option of its own.
     #[error("--vary {key}: cannot be varied; give {instead}")]
     Reserved {
         /// The key.

@@ -9,7 +9,7 @@ use crate::ip::{Extension, Fragment, Ip, protocol};
 /// Maximum number of extension headers to parse.
 const MOST_EXTENSIONS: usize = 10;
 
-/// IP packet, as far as it was captured.
+/// Captured part of an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapturedIp<'p> {
     /// Source address.

@@ -310,7 +310,7 @@ fn open_device(config: &HostConfig) -> io::Result<SyncDevice> {
 /// State of the host's thread.
 struct Driver {
     stack: Stack,
-    /// Links from the device, and to it.
+    /// Links from the device, and to the device.
     air: [Air; 2],
     /// Channels of the callers that wait for an outcome.
     waiting: BTreeMap<Ticket, mpsc::Sender<Outcome>>,

@@ -268,7 +268,7 @@ struct Expected {
     task: Task,
     meter: Arc<Meter>,
     tally: Arc<Tally>,
-    /// Bytes that it is to deliver.
+    /// Bytes that the flow is to deliver.
     bytes: u64,
 }
 

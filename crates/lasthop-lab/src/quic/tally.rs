@@ -35,7 +35,7 @@ pub struct Letter {
     pub number: u32,
     /// Bytes of stream data.
     pub data: u32,
-    /// Indicates whether some of them are retransmitted.
+    /// Indicates whether some of these bytes are retransmitted.
     pub resent: bool,
 }
 

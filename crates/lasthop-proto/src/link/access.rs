@@ -25,13 +25,14 @@ impl<T, F: FnMut(Instant, LineId) -> Option<(T, u32)>> Source<T> for F {
 /// A frame that leaves a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossed<T> {
-    /// The line that sent it.
+    /// Line that sent the frame.
     pub line: LineId,
     /// The frame.
     pub item: T,
     /// Start of the frame's first transmission.
     pub start: Instant,
-    /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May lie in the future.
+    /// Time at which the receiver passes the frame on, without propagation, or at which the sender gives it up. May lie
+    /// in the future.
     pub end: Instant,
     /// Result.
     pub fate: Fate,

@@ -49,7 +49,7 @@ pub struct Aggregate<T> {
     pub frames: u32,
     /// Number of resent frames.
     pub again: u32,
-    /// Frames that the receiver passes on when it is complete, in order.
+    /// Frames that the receiver passes on when the aggregate is complete, in order.
     pub delivered: Vec<T>,
     /// Frames given up with the aggregate, in order.
     pub given_up: Vec<T>,

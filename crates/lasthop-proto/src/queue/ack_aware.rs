@@ -56,9 +56,9 @@ impl Sight {
 enum Standing {
     /// By a later acknowledgment with a larger number.
     Replaceable(Seq),
-    /// Never: it is one of a series of duplicates with this number.
+    /// Never: the acknowledgment is one of a series of duplicates with this number.
     Duplicate(Seq),
-    /// Never: it carries more information.
+    /// Never: the acknowledgment carries more information.
     Telling,
 }
 
@@ -73,7 +73,7 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 struct Waiting<T> {
-    /// Its position in the order of arrival, or that of an acknowledgment which it replaced.
+    /// Position of the acknowledgment in the order of arrival, or that of one that it replaced.
     turn: u64,
     item: T,
 }

@@ -37,7 +37,7 @@ const LEAST_MSS: u32 = 48;
 /// Initial parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Flow that it is an end of.
+    /// Flow that the connection is an end of.
     pub flow: FlowId,
     /// Its side.
     pub side: Side,
@@ -240,7 +240,7 @@ impl Connection {
         self.state
     }
 
-    /// Returns the flow that it is an end of.
+    /// Returns the flow that the connection is an end of.
     pub fn flow(&self) -> FlowId {
         self.flow
     }

@@ -49,7 +49,7 @@ pub struct Receiver {
     last_ack_sent: Seq,
     /// In-order bytes that the application has not read, as far as the window is concerned.
     unread: u64,
-    /// Bytes of `unread` that it reads as soon as the due acknowledgment has left.
+    /// Bytes of `unread` that the application reads as soon as the due acknowledgment has left.
     reading: u64,
     /// Stream bytes received in order.
     received: u64,

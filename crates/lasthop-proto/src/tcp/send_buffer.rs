@@ -26,7 +26,7 @@ pub struct SendBuffer {
     most: u32,
     /// Stream position up to which the application has written.
     written: u64,
-    /// True if the application found it full, and waits (`SOCK_NOSPACE`).
+    /// True if the application found the buffer full, and waits (`SOCK_NOSPACE`).
     is_awaited: bool,
 }
 

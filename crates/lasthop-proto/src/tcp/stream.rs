@@ -56,7 +56,7 @@ pub struct Stream {
     una_pos: u64,
     /// Stream bytes written by the application.
     queued: u64,
-    /// On if a FIN follows them.
+    /// On if a FIN follows the written bytes.
     closed: Switch,
     /// Send buffer, if it is auto-tuned.
     buffer: Option<SendBuffer>,

@@ -30,7 +30,7 @@ pub enum Sample {
     Mark(Mark, f64, RGBColor),
     /// Line.
     Line(RGBColor),
-    /// Line with a mark on it.
+    /// Line with a mark.
     LineAndMark(Mark, RGBColor),
     /// Sign for published numbers.
     Published,

@@ -27,7 +27,7 @@ pub(crate) struct Kind {
     pub name: &'static str,
     /// Keys of the kind, besides those of the element's place.
     pub keys: &'static [&'static [&'static str]],
-    /// Ends of the link at which it is present.
+    /// Ends of the link at which the element is present.
     pub ends: Ends,
     /// Reads its keys; `common` contains the settings of all endpoints.
     pub read: fn(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error>,

@@ -43,7 +43,7 @@ pub struct TwoEnded {
     pub target: Duration,
     /// Interval for `target`.
     pub interval: Duration,
-    /// Flows that bypass it.
+    /// Flows that bypass the element.
     pub past: Vec<FlowId>,
 }
 

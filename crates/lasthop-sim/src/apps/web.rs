@@ -44,7 +44,7 @@ pub struct WebReport {
     pub pages: u64,
     /// Bytes of the replies of these pages.
     pub reply_bytes: u64,
-    /// Completion time of the last of them.
+    /// Completion time of the last of these pages.
     pub end: Instant,
 }
 

@@ -12,9 +12,9 @@ use crate::time::Instant;
 /// An unacknowledged frame.
 #[derive(Clone, Debug)]
 struct Frame<P> {
-    /// The packet as first sent; `None` once it is given up.
+    /// The packet as first sent; `None` once the frame is given up.
     packet: Option<Packet<P>>,
-    /// Transmission time if it was sent once: its acknowledgment then yields a round-trip sample.
+    /// Transmission time if the frame was sent once: its acknowledgment then yields a round-trip sample.
     sent: Option<Instant>,
     /// Expiry of the frame's timer. For a given-up frame at the front of the window: time of the next notice to the
     /// other end.

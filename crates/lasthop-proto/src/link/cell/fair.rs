@@ -9,7 +9,7 @@ struct Member {
     average: f64,
     /// Bits that this TTI would carry for the member; zero if the member does not take part.
     rate: u64,
-    /// Bits that it has received in this TTI.
+    /// Bits that the member has received in this TTI.
     served: u64,
     /// Indicates that the member has nothing more to send in this TTI.
     is_done: bool,

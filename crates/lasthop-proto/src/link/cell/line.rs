@@ -33,7 +33,7 @@ struct Block {
     number: u64,
     /// Numbers of the first and the last frame in the block.
     frames: [u64; 2],
-    /// Resource blocks that it takes.
+    /// Resource blocks that the block takes.
     units: u32,
     /// Failed transmissions of this round, and failed rounds.
     failures: u32,

@@ -88,9 +88,9 @@ pub struct RlcSpec {
 pub struct DrxSpec {
     /// Time after the last transmission of a user until its receiver sleeps.
     pub idle: Duration,
-    /// Period at which it wakes up.
+    /// Period at which the receiver wakes up.
     pub cycle: Duration,
-    /// Time that it listens in each period. A downlink frame waits uniformly from zero to `cycle - on`.
+    /// Time for which the receiver listens in each period. A downlink frame waits uniformly from zero to `cycle - on`.
     pub on: Duration,
 }
 
@@ -118,7 +118,7 @@ pub struct CellUser {
     pub down: Quality,
     /// Channel of the uplink.
     pub up: Quality,
-    /// Handovers, if it moves.
+    /// Handovers, if the user moves.
     pub handover: Option<HandoverSpec>,
 }
 

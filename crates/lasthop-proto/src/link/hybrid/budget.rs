@@ -57,7 +57,7 @@ pub(super) struct Budget {
     useful: u64,
     told: u32,
     trial: Instant,
-    /// End of the period without coded frames, after they were of no use.
+    /// End of the period without coded frames, after coded frames were of no use.
     off_until: Instant,
     /// Frames that arrived or were lost, and lost frames, since the start, regardless of the cause.
     totals: (u64, u64),

@@ -71,11 +71,11 @@ pub(super) enum Edge {
 /// Congestion signal to a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
-    /// An earlier cut, to which it has not reacted yet.
+    /// An earlier cut, to which the source has not reacted yet.
     Before,
     /// This cut.
     Now,
-    /// A drop, since its edge is far ahead.
+    /// A drop, since the source's right edge is far ahead.
     Dropped,
 }
 

@@ -13,9 +13,9 @@ const MEMORY: Duration = Duration::from_secs(1);
 const SPANS: usize = 10;
 const SPAN: Duration = Duration::from_secs(1);
 const BROKEN: u64 = 30;
-/// Loss in percent below which it closes again.
+/// Loss in percent below which the breaker closes again.
 const MENDED: u64 = 20;
-/// Number of frames in all intervals below which they are inconclusive.
+/// Number of frames below which the intervals are inconclusive.
 const ENOUGH: u64 = 100;
 
 /// Measures that an end currently takes against losses.

@@ -53,7 +53,7 @@ pub enum Traffic {
 pub struct TcpSight<C> {
     /// Key of the segment's connection.
     pub connection: C,
-    /// End of the connection that sent it. Either may be called the initiator, but always the same one.
+    /// End of the connection that sent the segment. Either end may be called the initiator, but always the same one.
     pub side: Side,
     /// Its header.
     pub segment: Segment,

@@ -62,7 +62,7 @@ pub const FEEDBACK_BYTES: u32 = 38;
 /// Idle time after which repair for the last packets is worthwhile.
 const IDLE: Duration = Duration::from_millis(2);
 
-/// Packets in a block of AIRMAIL, and the time after its last packet at which it is closed.
+/// Packets in a block of AIRMAIL, and the time after its last packet at which the block is closed.
 const BLOCK: u64 = 16;
 const BLOCK_WAIT: Duration = Duration::from_millis(8);
 

@@ -59,7 +59,7 @@ pub(super) struct Receiver<I> {
     /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
-    /// Pairs of a symbol and one that waits for it.
+    /// Pairs of a symbol and a later symbol that waits for it.
     waiters: BTreeSet<(u64, u64)>,
     /// Held symbols by the time at which they are released.
     expiry: BTreeSet<(Instant, u64)>,

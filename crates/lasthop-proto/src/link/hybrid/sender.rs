@@ -80,7 +80,7 @@ struct Sent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Anchor {
     pub packet: u64,
-    /// Bytes of all frames sent before it.
+    /// Bytes of all frames sent before the transmission.
     pub before: u64,
     pub sent: Instant,
     /// Bytes that had arrived, without the hop's headers. Wraps.
@@ -131,8 +131,8 @@ pub(super) struct Sender<I> {
     /// Number of the first of `sent`.
     first_sent: u64,
     sent: VecDeque<Sent>,
-    /// Transmissions declared lost, by number, with the symbol of each. Every report may name them once more if they
-    /// have arrived.
+    /// Transmissions declared lost, by number, with the symbol of each. Every report may show that some of them have
+    /// arrived after all.
     lost: BTreeMap<u64, Option<Symbol>>,
     largest_acked: Option<u64>,
     /// Set by the last feedback if it reported a later arrival than before.

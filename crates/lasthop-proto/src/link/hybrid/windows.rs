@@ -47,14 +47,14 @@ struct Connection<C> {
     /// Side behind this end.
     local: Side,
     tracking: Tracking,
-    /// Largest segment that it sent, in bytes.
+    /// Largest segment that the source sent, in bytes.
     segment: u32,
     /// End of the source's data that has left the queue.
     left: Seq,
     /// Time since which none of the flow's data is queued.
     empty: Instant,
     rounds: Rounds,
-    /// Right edge that it was offered.
+    /// Right edge that the source was offered.
     edge: Option<Seq>,
     cap: Option<Cap>,
 }

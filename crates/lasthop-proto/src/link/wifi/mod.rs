@@ -30,7 +30,7 @@ use crate::time::{Duration, Instant};
 pub struct WifiSpec {
     /// Rule by which a station with several receivers chooses the next one.
     pub turns: Turns,
-    /// EIFS of the other stations after a collision. Without, they recognise no frame in it.
+    /// EIFS of the other stations after a collision. If off, they do not recognise the frames in a collision.
     pub eifs: Switch,
     /// Interframe space of senders after the timeout of the acknowledgment. Without that timeout, the interframe space
     /// begins with the end of the frame, as in Bianchi's model.

@@ -33,7 +33,7 @@ const LEAST: u64 = 10;
 const SAFE: u64 = 75;
 /// Frames after which a rate that mostly fails is left before the next update.
 const GIVE_UP_AFTER: u64 = 30;
-/// Success in percent below which it is left.
+/// Success in percent below which the rate is left.
 const GIVE_UP_BELOW: u64 = 20;
 /// Size of a frame for which throughputs are compared.
 const FRAME_BYTES: u64 = 1_200;

@@ -27,7 +27,7 @@ pub(super) struct Station {
     backoff: u32,
     /// End of the interframe space after which the backoff counts.
     ready: Instant,
-    /// Time since which it has frames; `None` if it has none.
+    /// Time since which the station has frames; `None` if it has none.
     active: Option<Instant>,
     aifs: Duration,
     /// Its lines; the first has the turn.

@@ -111,9 +111,9 @@ pub enum RecoveryGuard {
 /// Effect of a partial acknowledgment on the retransmission timer (RFC 6582 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartialAckTimer {
-    /// Only the first one restarts it.
+    /// Only the first partial acknowledgment restarts the timer.
     Impatient,
-    /// Each one restarts it.
+    /// Each partial acknowledgment restarts the timer.
     SlowButSteady,
 }
 

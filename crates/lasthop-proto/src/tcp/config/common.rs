@@ -44,7 +44,7 @@ pub enum RttRule {
 pub enum EcnMode {
     /// Neither offered nor accepted.
     Off,
-    /// Accepted if the peer offers it: Linux's default.
+    /// Accepted if the peer makes the offer: Linux's default.
     Passive,
     /// Offered, and accepted.
     On,
@@ -111,7 +111,7 @@ pub enum PawsRule {
 /// Probe of a closed window (RFC 9293 §3.8.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowProbe {
-    /// The next byte. The peer refuses it, so it is retransmitted later.
+    /// The next byte. The peer refuses the byte, so it is retransmitted later.
     Byte,
     /// A segment without data, with the number before the next one: the peer refuses it and acknowledges (Linux
     /// `tcp_xmit_probe_skb`).

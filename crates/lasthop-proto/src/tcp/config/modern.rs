@@ -33,7 +33,7 @@ pub enum WindowEdge {
 /// Data segments that carry PSH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
-    /// None: the application reads data as it arrives.
+    /// No PSH: the application reads data as it arrives.
     Never,
     /// The last of a burst of several, and the last of the data written by the application (Linux `__tcp_transmit_skb`,
     /// `tcp_push`).

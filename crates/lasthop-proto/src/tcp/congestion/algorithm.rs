@@ -6,14 +6,16 @@ use super::control::CongestionControl;
 use super::hystart::HystartRule;
 use super::window::Start;
 
-/// Declaration of a congestion control. The file that implements it has one as a `static`.
+/// Declaration of a congestion control. The file that implements the congestion control contains the declaration as a
+/// `static`.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// Value of the scenario key `tcp.congestion`.
     pub name: &'static str,
     /// Name in messages.
     pub title: &'static str,
-    /// Name of the algorithm of which it is a variant; its own name if it is not a variant. Schemes are named after it.
+    /// Name of the algorithm of which it is a variant; its own name if it is not a variant. Schemes are named after
+    /// this algorithm.
     pub family: &'static str,
     /// The kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each congestion
     /// control declares this explicitly, so that a kernel never silently runs another in its place.

@@ -70,7 +70,7 @@ pub struct AckSample {
     pub una_advanced: bool,
     /// `snd_una` after the acknowledgment.
     pub una: Seq,
-    /// `snd_nxt`: the data that it acknowledges was sent before.
+    /// `snd_nxt`: the acknowledged data was sent before.
     pub nxt: Seq,
     /// True if a window may grow by the acknowledgment: `snd_una` has advanced or, if reordering has been seen,
     /// anything was delivered (Linux `tcp_may_raise_cwnd`).
@@ -82,7 +82,7 @@ pub struct AckSample {
     pub is_cwnd_limited: bool,
     /// True if the acknowledgment carries an ECN echo.
     pub ece: bool,
-    /// Round trip of the latest segment that it delivers, unless that was sent more than once.
+    /// Round trip of the latest segment that the acknowledgment delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
     /// Smoothed round trip; zero before the first sample.
     pub srtt: Duration,
@@ -222,8 +222,8 @@ pub enum Phase {
     ProbeRtt,
 }
 
-/// A congestion control. One file each, which declares an [`Algorithm`](super::Algorithm) as well; it may be outside this
-/// crate.
+/// A congestion control. Each has its own file, which also declares an [`Algorithm`](super::Algorithm), and may be
+/// outside this crate.
 pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
     /// Returns the congestion window, in segments.
     fn window(&self) -> u32;

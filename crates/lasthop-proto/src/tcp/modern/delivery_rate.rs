@@ -25,7 +25,7 @@ pub struct RateSampler {
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     snapshot: Snapshot,
-    /// Time from the first segment of its flight until it was sent.
+    /// Time from the first segment of the segment's flight until the segment was sent.
     sending: Duration,
     sent_at: Instant,
     end: Seq,

@@ -26,7 +26,7 @@ pub(super) enum Leaves {
 pub(super) struct AckRatio {
     /// Number of segments per acknowledgment.
     ratio: NonZeroU8,
-    /// Start of the segment that carried the ratio. One that begins before it is an old copy or a retransmission.
+    /// Start of the segment that carried the ratio. A segment that begins before it is an old copy or a retransmission.
     told_at: Option<Seq>,
     /// Number of segments since the last acknowledgment.
     unacknowledged: u8,
@@ -35,7 +35,7 @@ pub(super) struct AckRatio {
 }
 
 impl AckRatio {
-    /// State after both ends have negotiated it.
+    /// State after both ends have negotiated acknowledgment congestion control.
     pub const NEW: Self = Self { ratio: INITIAL, told_at: None, unacknowledged: 0, early: 0 };
 
     /// Records the ratio in a segment that begins at `seq`.

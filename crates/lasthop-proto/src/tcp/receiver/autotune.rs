@@ -36,7 +36,7 @@ pub(super) struct Autotune {
 pub(super) struct Holdings {
     /// Bytes that the application has taken since the start.
     pub taken: u64,
-    /// In-order bytes that it has not taken.
+    /// In-order bytes that the application has not taken.
     pub unread: u64,
     /// Memory that these and the out-of-order data take.
     pub memory: u64,

@@ -20,7 +20,7 @@ const PATIENCE: u8 = 3;
 enum Kind {
     /// Acknowledges this number of bytes more than those before.
     New(u64),
-    /// Acknowledges less than an earlier one: it was late.
+    /// Acknowledges less than an earlier acknowledgment: the network reordered it.
     Late,
     /// Reports out-of-order data.
     Disorder,
@@ -163,11 +163,11 @@ pub struct Seen {
     pub before: u64,
     /// Its acknowledgment number.
     pub ack: Seq,
-    /// On if it is a pure acknowledgment.
+    /// On if this is a pure acknowledgment.
     pub pure: Switch,
-    /// On if it reports out-of-order data.
+    /// On if the acknowledgment reports out-of-order data.
     pub selective: Switch,
-    /// On if a queue has marked it.
+    /// On if a queue has marked the acknowledgment.
     pub mark: Switch,
 }
 

@@ -12,15 +12,15 @@ pub struct Transmission {
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
-    /// On if it is the SYN.
+    /// On if the segment is the SYN.
     pub syn: Switch,
-    /// On if the FIN follows its payload.
+    /// On if the FIN follows the segment's payload.
     pub fin: Switch,
-    /// On if it carries PSH.
+    /// On if the segment carries PSH.
     pub push: Switch,
     /// First or repeated transmission of its sequence numbers.
     pub turn: Turn,
-    /// Reason for sending it, for measurement.
+    /// Reason for sending the segment, for measurement.
     pub cause: Cause,
 }
 

@@ -53,7 +53,7 @@ enum Permit {
     Lost,
     /// New data only.
     New,
-    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to it.
+    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to that.
     Trial,
     /// Nothing more: a timer has sent its segment.
     Nothing,
@@ -102,7 +102,7 @@ pub struct Rack {
     wake: Option<Instant>,
     min_rtt: MinRtt,
     state: CaState,
-    /// `snd_nxt` when the state began: the episode ends when it is acknowledged.
+    /// `snd_nxt` when the state began: the episode ends when that number is acknowledged.
     high: Seq,
     newest: Newest,
     reordering: Reordering,

@@ -45,12 +45,12 @@ impl Handshake {
 }
 
 impl Slot {
-    /// Returns the slot of a receiver with these keys.
+    /// Returns the slot of a receiver with these settings.
     pub fn new(config: &TcpConfig) -> Self {
         if config.receiver.delayed_ack == DelayedAck::Linux { Self::Quiet(Handshake::NONE) } else { Self::Absent }
     }
 
-    /// Returns whether it is a Linux receiver.
+    /// Returns whether the receiver is a Linux receiver.
     #[inline]
     pub fn is_linux(&self) -> bool {
         !matches!(self, Self::Absent)
