@@ -41,7 +41,7 @@ pub struct WorkerProgram {
 pub struct Worker {
     /// The process.
     pub child: Child,
-    /// Its `/proc/PID/stat`.
+    /// `/proc/PID/stat` of the worker.
     stat: Option<File>,
     /// Channel to the worker.
     pub channel: Channel,
@@ -138,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether its silence is excused for a while because it is running or runnable. Killing it would lose the
-    /// packets that wait for it, without benefit.
+    /// Returns whether the worker's silence is excused for a while because it is running or runnable. Killing it would
+    /// lose the packets that wait for it, without benefit.
     pub fn is_excused(&mut self, now: Instant) -> bool {
         let busy = matches!(self.phase, Phase::Working | Phase::Changing)
             && now < self.heard + BUSY

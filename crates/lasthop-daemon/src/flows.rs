@@ -96,7 +96,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// Indices of these two lists.
+/// Indices of the list of all connections, and of the client's list.
 const OF_ALL: usize = 0;
 const OF_CLIENT: usize = 1;
 

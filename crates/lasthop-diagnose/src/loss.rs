@@ -62,7 +62,7 @@ pub enum Needless {
     AnsweredTwice,
     /// The packet had reached the receiver, where the capture was taken.
     Captured,
-    /// It was not a retransmission: the IPv4 identification shows that the packet was reordered.
+    /// The packet was not retransmitted: the IPv4 identification shows that the packet was reordered.
     Overtaken,
 }
 

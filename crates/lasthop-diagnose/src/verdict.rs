@@ -84,7 +84,7 @@ pub struct Judge {
 /// Evidence on the longest queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ceiling {
-    /// It may be a full queue.
+    /// The longest queue may be a full one.
     Possible,
     /// Packets lost at the longest queue had been on the link, so it was not full.
     Refuted,

@@ -22,7 +22,7 @@ pub struct Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// Its AIC is about as good.
+    /// The model's AIC is about as good.
     AsGood,
     /// Packets were too far apart to show short bad periods: these are the longest that the trace permits.
     LongestBadTimes,

@@ -32,7 +32,8 @@ impl Report {
         if !self.alike.is_empty() {
             let names: Vec<&str> = self.alike.iter().map(|family| family.name()).collect();
             lines.push(format!(
-                "This trace cannot distinguish {name} from {}; more packets of several sizes, with pauses, may.",
+                "This trace cannot distinguish {name} from {}; a trace with more packets, of several sizes and with \
+                 pauses, may.",
                 names.join(", ")
             ));
         }

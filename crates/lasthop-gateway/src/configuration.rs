@@ -140,7 +140,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns its name in the file.
+    /// Returns the mode's name in the file.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Snoop(_) => "snoop",

@@ -95,7 +95,7 @@ pub enum LabError {
     Command {
         /// The command.
         command: String,
-        /// Its error output.
+        /// Error output of the command.
         message: String,
     },
     /// A command could not be started.
@@ -153,7 +153,7 @@ pub enum LabError {
     Server {
         /// Name of the server's host.
         host: String,
-        /// Its command line.
+        /// Command line of the server.
         line: String,
         /// Description of the failure.
         what: String,

@@ -50,7 +50,7 @@ pub enum HostTcp {
 }
 
 impl HostTcp {
-    /// Returns its name in scenarios.
+    /// Returns the implementation's name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",

@@ -44,14 +44,14 @@ pub struct Site<'l> {
 
 /// A running base station. It ends when this is dropped, before its namespace is removed.
 pub trait Running: Send {
-    /// Returns its counters.
+    /// Returns the base station's counters.
     ///
     /// # Errors
     ///
     /// Returns an error if they cannot be read, for example if it has ended.
     fn counts(&self) -> Result<StationCounts, LabError>;
 
-    /// Ends it. Returns its decisions, if recorded ([`lasthop_gateway::engine::recording`]).
+    /// Ends the base station. Returns its decisions, if recorded ([`lasthop_gateway::engine::recording`]).
     fn end(self: Box<Self>) -> Option<Vec<u8>>;
 }
 

@@ -52,7 +52,7 @@ pub enum Event {
     ZeroWindow,
     /// A TCP-aware hop suppressed a duplicate acknowledgment.
     DupAckSuppressed {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A TCP-aware hop dropped an acknowledgment older than the last, or data acknowledged before.
@@ -62,19 +62,19 @@ pub enum Event {
     },
     /// A TCP-aware hop marked an acknowledgment with ELN.
     ElnMarked {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A TCP-aware hop reconstructed an acknowledgment lost on a return link (RFC 3449 §5.3.1).
     AckReconstructed {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A radio found that a segment was lost on its hop, and determined the cause (`docs/models/wireless-chain.md`).
     LossJudged {
         /// End that sent the segment.
         from: Side,
-        /// Its first byte.
+        /// First byte of the segment.
         seq: Seq,
         /// Inferred cause of the loss.
         cause: LossCause,

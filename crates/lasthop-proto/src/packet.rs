@@ -455,13 +455,13 @@ impl Payload for () {
 /// simulator, a buffer handle in the gateway).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Packet<P = ()> {
-    /// Its connection.
+    /// Connection of the packet.
     pub flow: FlowId,
     /// End of the flow that sent it.
     pub from: Side,
-    /// Its treatment by queues.
+    /// Treatment of the packet by queues.
     pub priority: Priority,
-    /// Its damage by the channel.
+    /// Damage to the packet by the channel.
     pub integrity: Integrity,
     /// ECN codepoint: ECN-capable or not, and marked or not.
     pub ecn: Ecn,
@@ -486,14 +486,14 @@ impl<P> Packet<P> {
         Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
     }
 
-    /// Returns its length on the wire, in bytes: headers and payload.
+    /// Returns the packet's length on the wire, in bytes: headers and payload.
     #[inline]
     pub const fn wire_len(&self) -> u32 {
         self.len.saturating_add(self.header_len as u32)
     }
 
-    /// Returns whether it carries application data. For measurement and error models; mechanisms must not use it for
-    /// QUIC.
+    /// Returns whether the packet carries application data. For measurement and error models; mechanisms must not use
+    /// it for QUIC.
     #[inline]
     pub const fn has_data(&self) -> bool {
         match &self.body {

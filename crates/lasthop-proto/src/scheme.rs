@@ -93,9 +93,9 @@ pub enum BaseStation {
 pub struct Scheme {
     /// Unique name that selects the scheme.
     pub name: &'static str,
-    /// Its family.
+    /// Family of the scheme.
     pub family: Family,
-    /// Its endpoints.
+    /// Endpoints of the scheme.
     pub ends: Ends,
     /// Loss recovery of the sending endpoint (on the wired side, for a split connection).
     pub recovery: Recovery,

@@ -96,13 +96,13 @@ impl PyScenario {
         self.0.file()
     }
 
-    /// Returns its title, one line.
+    /// Returns the scenario's title, one line.
     #[getter]
     fn title(&self) -> &str {
         self.0.title()
     }
 
-    /// Returns its description.
+    /// Returns the scenario's description.
     #[getter]
     fn description(&self) -> Option<&str> {
         self.0.description()

@@ -102,7 +102,7 @@ impl PyStudy {
         &self.0.id
     }
 
-    /// Returns its title.
+    /// Returns the study's title.
     #[getter]
     fn title(&self) -> &str {
         &self.0.title
@@ -126,14 +126,14 @@ impl PyStudy {
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Returns its claims: letter or number, text, whether it holds, evidence.
+    /// Returns the study's claims: letter or number, text, whether it holds, evidence.
     #[getter]
     fn claims(&self) -> Vec<(&str, &str, bool, String)> {
         let claims = self.0.claims.iter();
         claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, claim.evidence())).collect()
     }
 
-    /// Returns its figures: name, caption, SVG.
+    /// Returns the study's figures: name, caption, SVG.
     fn figures(&self) -> PyResult<Vec<(&str, &str, String)>> {
         let figures = self.0.figures.iter().zip(self.0.colours());
         let figures = figures

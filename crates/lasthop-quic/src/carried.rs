@@ -22,7 +22,7 @@ pub struct Carried {
 pub enum Handshake {
     /// Contains a packet with a long header (RFC 9000 §17.2).
     Part,
-    /// All its packets have short headers.
+    /// All packets of the datagram have short headers.
     #[default]
     Over,
 }

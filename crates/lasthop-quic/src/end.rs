@@ -36,9 +36,9 @@ const DATAGRAM_MEMORY: u64 = 2304;
 /// Initial parameters of an end.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Its flow.
+    /// Flow of the end.
     pub flow: FlowId,
-    /// Its side; the initiator is the client.
+    /// Side of the end; the initiator is the client.
     pub side: Side,
     /// Configuration of both ends.
     pub config: QuicConfig,

@@ -84,9 +84,9 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// It arrived.
+    /// The packet arrived.
     Arrived,
-    /// It arrived with a damaged payload.
+    /// The packet arrived with a damaged payload.
     Damaged,
     /// The channel destroyed the packet.
     Lost,
@@ -98,7 +98,7 @@ pub enum Fate {
     Suppressed,
     /// The packet arrived at a base station, which dropped it as outdated.
     Absorbed,
-    /// It was still in flight when the record ended.
+    /// The packet was still in flight when the record ended.
     Underway,
 }
 

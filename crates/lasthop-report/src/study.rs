@@ -91,7 +91,7 @@ pub struct Comparison {
 /// Verdict on a claim or comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// It holds.
+    /// The comparison holds.
     Yes,
     /// The comparison does not hold.
     No,
@@ -127,8 +127,8 @@ impl Deviation {
         }
     }
 
-    /// Returns whether it is marked: more than [`FAR`] percent of the published value or, if the value is a percentage
-    /// itself, more than [`FAR`] percentage points.
+    /// Returns whether the deviation is marked: more than [`FAR`] percent of the published value or, if the value is a
+    /// percentage itself, more than [`FAR`] percentage points.
     pub fn is_far(self) -> bool {
         self.percent().abs() > FAR
     }

@@ -176,7 +176,7 @@ pub(crate) struct End<'n> {
 /// The cells of a scenario.
 pub(crate) struct Cells<'r> {
     root: Reader<'r>,
-    /// Those that links use, by their numbers.
+    /// Cells that links use, by their numbers.
     known: Vec<Known>,
 }
 

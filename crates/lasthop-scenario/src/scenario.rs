@@ -318,7 +318,7 @@ impl Scenario {
         explain::write_values(&self.ledger)
     }
 
-    /// Returns its source.
+    /// Returns the scenario's source.
     pub const fn source(&self) -> &Source {
         &self.source
     }
@@ -333,12 +333,12 @@ impl Scenario {
         &self.source.file
     }
 
-    /// Returns its title, a line.
+    /// Returns the scenario's title, one line.
     pub fn title(&self) -> &str {
         &self.spec.title
     }
 
-    /// Returns its description.
+    /// Returns the scenario's description.
     pub fn description(&self) -> Option<&str> {
         self.spec.description.as_deref()
     }
@@ -439,7 +439,7 @@ impl Source {
         Ok(root)
     }
 
-    /// Returns its specification and ledger: its own, or with endpoints for a modern scheme.
+    /// Returns the scenario's specification and ledger: its own, or with endpoints for a modern scheme.
     fn spec(&self, files: &Files, modern: Option<Modern>) -> Result<(Spec, Vec<Entry>), Error> {
         let root = self.root()?;
         let context = Context { file: self.file.clone(), ledger: RefCell::default(), modern };

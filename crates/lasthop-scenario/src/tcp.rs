@@ -46,7 +46,7 @@ pub(crate) enum Base<'b> {
 }
 
 impl Base<'_> {
-    /// Returns the relay's buffer, for an end of one.
+    /// Returns the relay's buffer, if the endpoint is an end of a relay.
     pub(crate) fn relay_buffer(&self) -> Option<u32> {
         match self {
             Self::RelayEnd(_, buffer) => Some(*buffer),
@@ -303,7 +303,7 @@ pub(crate) struct Under {
     pub spec: TcpSpec,
     /// Preset with these values, unless they are another table's.
     pub preset: Option<Preset>,
-    /// Relay's buffer, for an end of one.
+    /// Buffer of the relay, if the endpoint is an end of a relay.
     pub relay_buffer: Option<u32>,
     /// Scheme whose name determines the congestion control.
     pub named_after: Option<&'static str>,

@@ -229,12 +229,12 @@ pub(crate) struct Given<'t> {
 }
 
 impl Given<'_> {
-    /// Returns its dotted path.
+    /// Returns the key's dotted path.
     pub(crate) fn path(&self) -> String {
         format!("{}.{}", self.table, self.key)
     }
 
-    /// Returns whether it is in the file, and not in an option.
+    /// Returns whether the key is in the file, and not in an option.
     pub(crate) fn is_in_file(&self) -> bool {
         matches!(self.item.spot, Spot::Line(_))
     }

@@ -14,12 +14,12 @@ impl<T> Key<T> {
         Self { name, default }
     }
 
-    /// Returns its name.
+    /// Returns the key's name.
     pub const fn name(self) -> &'static str {
         self.name
     }
 
-    /// Returns its default.
+    /// Returns the key's default.
     pub fn default(self) -> T {
         (self.default)()
     }
@@ -64,7 +64,7 @@ impl<T> fmt::Debug for Key<T> {
 
 /// A key, with or without a default.
 pub trait Named: Copy + AsRef<str> {
-    /// Returns its name.
+    /// Returns the key's name.
     fn name(self) -> &'static str;
 }
 

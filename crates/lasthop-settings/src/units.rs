@@ -38,7 +38,7 @@ pub enum UnitError {
     BytesPerSecond {
         /// The given unit.
         unit: String,
-        /// One of the given unit, in bits.
+        /// Value of one such unit, in bits.
         bits: String,
     },
     /// The number has a comma.

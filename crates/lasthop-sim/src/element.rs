@@ -71,7 +71,7 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
     /// Returns the name of its kind in scenarios.
     fn kind(&self) -> &'static str;
 
-    /// Returns its role.
+    /// Returns the element's role.
     fn role(&self) -> Role;
 
     /// Returns the ends of the link at which it is present.
@@ -79,12 +79,12 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
     }
 
-    /// Returns whether it marks congestion.
+    /// Returns whether the element marks congestion.
     fn marks(&self) -> bool {
         false
     }
 
-    /// Returns whether it recreates acknowledgments that a return link removed.
+    /// Returns whether the element recreates acknowledgments that a return link removed.
     fn reconstructs(&self) -> bool {
         false
     }
@@ -98,12 +98,12 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         }
     }
 
-    /// Returns whether it needs the number of frames queued in front of its link ([`Node::see_queue`]).
+    /// Returns whether the element needs the number of frames queued in front of its link ([`Node::see_queue`]).
     fn asks_for_queue(&self) -> bool {
         false
     }
 
-    /// Returns whether it reports the causes of losses.
+    /// Returns whether the element reports the causes of losses.
     fn judges_losses(&self) -> bool {
         false
     }
@@ -122,10 +122,10 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         None
     }
 
-    /// Describes its function in one line.
+    /// Describes the element's function in one line.
     fn describe(&self) -> String;
 
-    /// Returns its TCP endpoints, if any: the one that faces the node, and the one that faces the link.
+    /// Returns the element's TCP endpoints, if any: the one that faces the node, and the one that faces the link.
     fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {
         None
     }

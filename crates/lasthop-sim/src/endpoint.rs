@@ -207,7 +207,7 @@ impl Endpoint {
         self.started && through
     }
 
-    /// Returns whether it has finished since the last call.
+    /// Returns whether the endpoint has finished since the last call.
     #[inline]
     pub fn finishes(&mut self) -> bool {
         let under_way = self.connection.state() == State::Established && (self.goal == Goal::Close || !self.through());
@@ -218,12 +218,12 @@ impl Endpoint {
         self.done
     }
 
-    /// Returns whether it had finished at the last call of [`Endpoint::finishes`].
+    /// Returns whether the endpoint had finished at the last call of [`Endpoint::finishes`].
     pub const fn has_finished(&self) -> bool {
         self.done
     }
 
-    /// Returns whether it is an end of a web session's connections.
+    /// Returns whether the endpoint is an end of a web session's connections.
     pub const fn browses(&self) -> bool {
         matches!(self.work, Work::Web)
     }

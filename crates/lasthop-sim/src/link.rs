@@ -54,7 +54,7 @@ impl Direction {
         self as usize
     }
 
-    /// Returns its name in random streams.
+    /// Returns the direction's name in random streams.
     const fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -195,7 +195,7 @@ impl Frame {
         self.size & MARKED != 0
     }
 
-    /// Marks it, if its ends support ECN. Returns whether it is marked now.
+    /// Marks the frame, if its ends support ECN. Returns whether it is marked now.
     fn set_marked(&mut self) -> bool {
         if self.size & MARKABLE != 0 {
             self.size |= MARKED;
@@ -203,7 +203,7 @@ impl Frame {
         self.is_marked()
     }
 
-    /// Returns whether its data was sent before, by the source or by a base station.
+    /// Returns whether the frame's data was sent before, by the source or by a base station.
     #[inline]
     pub fn is_resent(self) -> bool {
         self.size & RESENT != 0

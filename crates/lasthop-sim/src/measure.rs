@@ -61,9 +61,9 @@ pub struct FlowReport {
     /// Number of data segments that the channel destroyed at least once, each counted once. The number of frames is
     /// [`Drops::channel`].
     pub losses: u64,
-    /// Number of these repaired by the base station.
+    /// Number of these segments repaired by the base station.
     pub repaired_locally: u64,
-    /// Number of these retransmitted both by the base station and by the source.
+    /// Number of these segments retransmitted both by the base station and by the source.
     pub repaired_twice: u64,
     /// Duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,

@@ -189,12 +189,12 @@ pub enum App {
 }
 
 impl App {
-    /// Returns whether it has a beginning and an end: a TCP or QUIC transfer.
+    /// Returns whether the application has a beginning and an end: a TCP or QUIC transfer.
     pub const fn is_transfer(&self) -> bool {
         matches!(self, Self::Transfer { .. } | Self::Quic(_))
     }
 
-    /// Returns its QUIC configuration, if it uses QUIC.
+    /// Returns the application's QUIC configuration, if it uses QUIC.
     pub const fn quic(&self) -> Option<&QuicConfig> {
         match self {
             Self::Quic(config) => Some(config),
@@ -202,7 +202,7 @@ impl App {
         }
     }
 
-    /// Returns whether it continues to the end of the run, without keeping the run going.
+    /// Returns whether the application continues to the end of the run, without keeping the run going.
     pub const fn is_endless(&self) -> bool {
         matches!(self, Self::OnOff(_) | Self::Call(_) | Self::Web)
     }

@@ -78,7 +78,7 @@ pub struct Cure {
     pub scheme: &'static str,
     /// Required changes.
     pub needs: Needs,
-    /// Its handling of a loss, in a sentence.
+    /// Handling of a loss under the cure, in a sentence.
     pub does: &'static str,
 }
 
@@ -126,7 +126,7 @@ impl Use {
     /// All uses, in the order of output.
     pub const ALL: [Self; 3] = [Self::Bulk, Self::Pages, Self::Call];
 
-    /// Returns its name in options.
+    /// Returns the use's name in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bulk => "bulk",
@@ -154,7 +154,7 @@ impl Use {
         }
     }
 
-    /// Returns its traffic for paths with a one-way `delay`.
+    /// Returns the use's traffic for paths with a one-way `delay`.
     fn traffic(self, delay: Duration) -> Traffic {
         match self {
             Self::Bulk => Traffic::Bulk(Duration::from_secs(30)),
@@ -163,7 +163,7 @@ impl Use {
         }
     }
 
-    /// Returns its result in one run, in [`Self::unit`]; more is better.
+    /// Returns the use's result in one run, in [`Self::unit`]; more is better.
     fn value(self, network: &Network, report: &Report) -> f64 {
         match self {
             Self::Bulk => throughput(network, report),

@@ -66,7 +66,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// Returns its form in a title and in a command.
+    /// Returns the selection's form in a title and in a command.
     pub(crate) fn words(&self) -> (String, String) {
         match self {
             Self::All => (String::new(), String::new()),
@@ -97,7 +97,7 @@ pub trait Study: Sync {
     /// Returns the name that selects it.
     fn name(&self) -> &'static str;
 
-    /// Returns its title.
+    /// Returns the study's title.
     fn title(&self) -> &'static str;
 
     /// Returns the publication with its published values.

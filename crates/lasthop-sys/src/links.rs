@@ -138,7 +138,7 @@ impl Watch {
         Ok(Self { changes: Changes::listen()?, number, is_down: false })
     }
 
-    /// Returns whether it was down since the last call, as far as known, and is up again.
+    /// Returns whether the interface is up and, as far as known, was down since the last call.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ struct Changes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
     All,
-    /// Some are lost because the socket's buffer was full.
+    /// Some changes were lost because the socket's buffer was full.
     Gaps,
 }
 

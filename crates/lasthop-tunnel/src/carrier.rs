@@ -38,7 +38,7 @@ impl Mac {
         SocketAddr::new(Ipv6Addr::from(bytes).into(), 0)
     }
 
-    /// Converts it back; `None` if the address is not a converted Ethernet address.
+    /// Converts an address back; `None` if it is not a converted Ethernet address.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let IpAddr::V6(ip) = address.ip() else { return None };
         let mac = Self(*ip.octets().first_chunk()?);

@@ -100,7 +100,7 @@ const TYPE_CONTROL: u8 = 5;
 const PHASE: u8 = 0x80;
 
 impl Header {
-    /// Writes it to the first [`HEADER`] bytes of a datagram.
+    /// Writes the header to the first [`HEADER`] bytes of a datagram.
     pub fn write(&self, to: &mut [u8; HEADER]) {
         let kind = match self.kind {
             Kind::Link => TYPE_LINK,

@@ -90,7 +90,7 @@ pub struct LinkCounters {
 
 /// A peer.
 pub struct Link {
-    /// Its configuration.
+    /// Configuration of the peer.
     pub plan: PeerPlan,
     /// Repair.
     pub hop: RecordedHop,

@@ -149,12 +149,12 @@ pub enum Own {
 }
 
 impl Own {
-    /// Returns its private key in base64, if it has one.
+    /// Returns the end's private key in base64, if it has one.
     pub(crate) fn key(&self) -> Option<&str> {
         if let Self::Key(text) = self { Some(text) } else { None }
     }
 
-    /// Returns its public key, if it has one.
+    /// Returns the end's public key, if it has one.
     fn public(&self) -> Option<PublicKey> {
         PrivateKey::from_base64(self.key()?).ok().map(|key| key.public())
     }
@@ -213,7 +213,7 @@ impl PeerPlan {
         plain(self) == plain(other)
     }
 
-    /// Converts it for [`lasthop_tunnel::Tunnel::add_peer`].
+    /// Converts the plan for [`lasthop_tunnel::Tunnel::add_peer`].
     ///
     /// # Errors
     ///

@@ -118,7 +118,7 @@ pub enum Told {
         head: Head,
         /// Number that identifies the packet's flow.
         flow: u32,
-        /// Its class.
+        /// Class of the packet.
         traffic: Traffic,
     },
     /// A frame arrived.

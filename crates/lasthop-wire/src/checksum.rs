@@ -20,7 +20,7 @@ pub enum Checksum {
 /// Result of the verification of a packet's checksums (RFC 1071).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksums {
-    /// Both are right.
+    /// Both checksums are right.
     Hold,
     /// IPv4's checksum is right or absent, TCP's is wrong.
     TcpWrong,

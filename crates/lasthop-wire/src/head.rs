@@ -31,7 +31,7 @@ pub struct Head<'p> {
 pub enum Transport<'p> {
     /// A TCP segment.
     Tcp {
-        /// Its header. Truncated or malformed options are missing.
+        /// Header of the segment. Truncated or malformed options are missing.
         segment: Segment,
         /// Completeness of the segment's options in the capture.
         options: Kept,

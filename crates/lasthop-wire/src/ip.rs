@@ -374,7 +374,8 @@ impl Fragment {
         if offset == 0 && !more { Self::Whole } else { Self::Part { id, offset, more } }
     }
 
-    /// Returns whether it is a fragment other than the first, whose payload does not begin with a header.
+    /// Returns whether this is a fragment other than the first. The payload of such a fragment does not begin with a
+    /// header.
     #[inline]
     pub const fn is_later(self) -> bool {
         matches!(self, Self::Part { offset: 1.., .. })
@@ -413,7 +414,7 @@ impl<'p> Extension<'p> {
         Some(Self { kind, fixed: bytes.first_chunk()? }).filter(|_| Self::is_one(kind))
     }
 
-    /// Returns its own protocol number.
+    /// Returns the protocol number of this header.
     #[inline]
     pub const fn kind(&self) -> u8 {
         self.kind
@@ -425,7 +426,7 @@ impl<'p> Extension<'p> {
         self.fixed[0]
     }
 
-    /// Returns its length according to its own field, in bytes: at least 8, possibly beyond the packet.
+    /// Returns the header's length according to its own field, in bytes: at least 8, possibly beyond the packet.
     #[inline]
     pub fn claimed_len(&self) -> usize {
         let units = usize::from(self.fixed[1]);

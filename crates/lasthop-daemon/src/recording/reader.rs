@@ -72,7 +72,7 @@ impl Frame {
         }
     }
 
-    /// Returns its text; empty if it is not a text frame.
+    /// Returns the frame's text; empty if it is not a text frame.
     pub fn text(&self) -> &str {
         let text = self.data.strip_prefix(TEXT_FOLLOWS).and_then(|text| std::str::from_utf8(text).ok());
         text.unwrap_or_default()

@@ -30,7 +30,7 @@ pub struct Window {
 pub enum Refused {
     /// The window was smaller than the data.
     Full,
-    /// It was closed.
+    /// The window was closed.
     Closed,
 }
 

@@ -32,13 +32,13 @@ pub struct Measured {
 /// Reason for which a text is not a report of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// It is not the JSON that a probe writes.
+    /// The text is not the JSON that a probe writes.
     #[error("not a probe.json written by `lasthop probe --out`: {0}")]
     Form(String),
-    /// It has another version.
+    /// The report has another version.
     #[error("lasthop_probe = {0}: expected {VERSION}; measure again with this lasthop")]
     Version(u32),
-    /// It has an impossible value.
+    /// The report has an impossible value.
     #[error("{0}")]
     Value(String),
 }

@@ -17,7 +17,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns whether it contains `address`.
+    /// Returns whether the network contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |ours: u128, theirs: u128, width: u32| {
             let behind = width - u32::from(self.prefix);

@@ -109,7 +109,7 @@ pub struct LimitsStatus {
 pub struct OfRule<T> {
     /// Name of the rule.
     pub name: String,
-    /// Its mode.
+    /// Mode of the rule.
     pub mode: String,
     /// Interface towards the lossy hop.
     pub interface: String,

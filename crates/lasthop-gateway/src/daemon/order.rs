@@ -9,7 +9,7 @@ pub enum Order {
     Configure {
         /// Name of the file, for messages.
         file: String,
-        /// Its text, already validated.
+        /// Text of the configuration, already validated.
         text: String,
     },
     /// State of the rules for the relay: without them, new connections must pass. Not answered.

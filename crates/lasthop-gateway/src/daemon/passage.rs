@@ -35,7 +35,7 @@ impl Treatment {
     /// All treatments, in the order of the variants.
     pub const ALL: [Self; 3] = [Self::Snoop, Self::Repair, Self::Split];
 
-    /// Returns its name in messages, metrics and JSON.
+    /// Returns the treatment's name in messages, metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Snoop => "snoop",

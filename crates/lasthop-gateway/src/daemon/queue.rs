@@ -81,7 +81,7 @@ pub(super) struct QueuePath {
     translator: Translator,
     way_out: WayOut,
     parked: Parked,
-    /// True if a rule makes the gateway send packets of its own on forwarded connections; and their mark.
+    /// True if a rule makes the gateway send packets of its own on forwarded connections; the mark of these packets.
     snoops: bool,
     mark: u32,
     links: Links,

@@ -23,7 +23,7 @@ pub struct BaseChain {
 }
 
 impl BaseChain {
-    /// Returns its description in messages, such as `inet filter input (policy drop)`.
+    /// Returns a description of the chain for messages, such as `inet filter input (policy drop)`.
     pub fn words(&self) -> String {
         let policy = if self.drops { " (policy drop)" } else { "" };
         format!("{} {} {}{policy}", self.family, self.table, self.name)

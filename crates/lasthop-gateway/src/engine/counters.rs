@@ -47,7 +47,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// Returns their total.
+    /// Returns the total of all retransmissions.
     pub const fn total(&self) -> u64 {
         self.duplicate + self.hole + self.timer
     }

@@ -113,7 +113,7 @@ pub enum Call {
     Packet {
         /// Port at which the packet arrived.
         port: Port,
-        /// Its headers.
+        /// Headers of the packet.
         headers: Headers,
         /// Metadata from the driver.
         offloaded: Offloaded,

@@ -352,7 +352,8 @@ impl Share {
         (0.0..=1.0).contains(&share).then(|| Self((share * 65536.0).round() as u32))
     }
 
-    /// Returns whether it contains the connection with this initial sequence number. All SYNs of a connection agree.
+    /// Returns whether the share contains the connection with this initial sequence number. All SYNs of a connection
+    /// agree.
     pub const fn contains(self, initial_sequence_number: u32) -> bool {
         initial_sequence_number & 0xFFFF < self.0
     }

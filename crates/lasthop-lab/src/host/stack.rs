@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Returns whether it accepts a connection with this route.
+    /// Returns whether the receiver accepts a connection with this route.
     fn suits(&self, route: Route) -> bool {
         self.remote.is_none_or(|remote| remote == route.destination)
     }

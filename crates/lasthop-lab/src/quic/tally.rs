@@ -50,7 +50,7 @@ struct End {
     sent: SentSoFar,
     /// Contents of packets by tag, with their datagram's number once a link has seen it.
     packets: BTreeMap<Tag, (Carried, Option<u32>)>,
-    /// Their tags, oldest first.
+    /// Tags of these packets, oldest first.
     order: VecDeque<Tag>,
     datagrams: u32,
     totals: Totals,

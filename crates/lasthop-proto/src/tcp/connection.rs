@@ -39,11 +39,11 @@ const LEAST_MSS: u32 = 48;
 pub struct Setup {
     /// Flow that the connection is an end of.
     pub flow: FlowId,
-    /// Its side.
+    /// Side of the end.
     pub side: Side,
-    /// Its keys.
+    /// Keys of the end.
     pub config: Arc<TcpConfig>,
-    /// Its initial sequence number.
+    /// Initial sequence number of the end.
     pub iss: Seq,
     /// Phase of the host's ticks.
     pub phase: TickPhase,
@@ -266,8 +266,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether its share of the host's queue is limited, so that its driver has to report when segments leave
-    /// ([`Node::schedule_departure`]).
+    /// Returns whether the connection's share of the host's queue is limited, so that its driver has to report when
+    /// segments leave ([`Node::schedule_departure`]).
     #[inline]
     pub fn bounds_host_queue(&self) -> bool {
         self.config.bounds_host_queue()

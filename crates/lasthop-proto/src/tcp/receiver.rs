@@ -173,7 +173,7 @@ impl Receiver {
         self.linux.start(now, timestamps);
     }
 
-    /// Returns whether it requires more information on arrivals than [`Receiver::on_data`] takes.
+    /// Returns whether the receiver requires more information on arrivals than [`Receiver::on_data`] takes.
     #[inline]
     pub fn is_linux(&self) -> bool {
         self.linux.is_linux()

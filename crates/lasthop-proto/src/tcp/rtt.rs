@@ -63,7 +63,7 @@ fn wheel_level(ticks: u64) -> u32 {
 struct Rounds {
     /// Smoothed deviation, in quarters of a microsecond.
     mdev: i64,
-    /// Its maximum in this round.
+    /// Maximum of the deviation in this round.
     mdev_max: i64,
     /// Number whose acknowledgment ends the round.
     end: Seq,

@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether its SYN has left.
+    /// Returns whether the sender's SYN has left.
     pub fn has_begun(&self) -> bool {
         self.stream.snd_max() != self.stream.iss()
     }

@@ -102,7 +102,7 @@ impl SequencePlot {
 /// Order in which crosses take colours: the first three series of dots have the others.
 const CROSSES: [usize; 6] = [5, 3, 1, 4, 2, 0];
 
-/// Returns every other one of six colours, and after three series those between them.
+/// Returns every second one of six colours for the first three series, and then the colours in between.
 pub(super) const fn dot_colour(series: usize) -> RGBColor {
     colour(palette(series))
 }

@@ -29,7 +29,7 @@ pub(crate) struct Kind {
     pub keys: &'static [&'static [&'static str]],
     /// Ends of the link at which the element is present.
     pub ends: Ends,
-    /// Reads its keys; `common` contains the settings of all endpoints.
+    /// Reads the element's keys; `common` contains the settings of all endpoints.
     pub read: fn(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error>,
 }
 
@@ -108,7 +108,7 @@ impl Beyond<'_> {
         self.hosts.iter().for_each(|host| self.duties[*host].smart_acks = Switch::On);
     }
 
-    /// Sets their loss recovery.
+    /// Sets the loss recovery of the hosts beyond the link.
     pub(super) fn recover(&mut self, recovery: Recovery) {
         self.hosts.iter().for_each(|host| self.duties[*host].recovery = recovery);
     }

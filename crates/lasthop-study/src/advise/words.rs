@@ -104,7 +104,7 @@ impl Cured {
         })
     }
 
-    /// Returns its factors of improvement, use by use.
+    /// Returns the cure's factors of improvement, use by use.
     fn gained(&self) -> String {
         if !self.gain.is_finite() {
             return "without it, nothing gets through".to_owned();

@@ -80,13 +80,13 @@ impl Cell {
         testbed.into_iter().chain(varied).collect()
     }
 
-    /// Returns its task.
+    /// Returns the cell's task.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;
         Ok(Task::new(&scenario, scheme, seed, runs)?)
     }
 
-    /// Returns its scenario and scheme.
+    /// Returns the cell's scenario and scheme.
     pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = testbed_scenario(self.testbed, self.buffer_kb)?;
         let errors = match self.experiment {

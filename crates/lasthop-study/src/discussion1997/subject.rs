@@ -13,10 +13,10 @@ pub(super) trait Subject: Sync {
     /// Returns the word that selects its table and its figure.
     fn id(&self) -> &'static str;
 
-    /// Returns its title, in a line.
+    /// Returns the topic's title, one line.
     fn title(&self) -> &'static str;
 
-    /// Returns its cells, in the order of the table.
+    /// Returns the topic's cells, in the order of the table.
     fn points(&self) -> Vec<Point>;
 
     /// Returns the names of the metrics in its table.
@@ -24,7 +24,7 @@ pub(super) trait Subject: Sync {
         &["throughput"]
     }
 
-    /// Returns whether its table shows that metric of a cell; false if it has no meaning there.
+    /// Returns whether the topic's table shows that metric of a cell; false if it has no meaning there.
     fn shows(&self, _point: &Point, _measure: &str) -> bool {
         true
     }
@@ -37,7 +37,7 @@ pub(super) trait Subject: Sync {
     /// Returns the axes of its figure.
     fn axes(&self) -> Axes;
 
-    /// Returns its claims, as far as `results` has the cells.
+    /// Returns the topic's claims for which `results` has the cells.
     fn claims(&self, results: &Results) -> Vec<Claim>;
 
     /// Returns further information for readers, such as its sources.
@@ -80,7 +80,7 @@ impl Point {
         self
     }
 
-    /// Returns its scenario and scheme.
+    /// Returns the cell's scenario and scheme.
     pub(super) fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = Scenario::builtin(self.scenario)?.with_overrides(&self.set)?;
         Ok((scenario, scheme(NAME, self.scheme)?))

@@ -52,7 +52,7 @@ pub(super) struct Captured {
 pub(super) struct Way {
     /// Number of the flow.
     pub flow: usize,
-    /// Its losses to corruption, as a table.
+    /// Losses of the flow to corruption, as a table.
     pub losses: String,
     /// Rate in bits per second, if a queue revealed it.
     pub rate: Option<f64>,
@@ -218,7 +218,7 @@ impl Way {
         })
     }
 
-    /// Returns its rate, if a queue revealed it.
+    /// Returns the link's rate, if a queue revealed it.
     fn rate_told(&self) -> Option<Told> {
         let value = format!("{} kbps", (self.rate? / 1e3).round().max(1.0));
         Some(Told { value, origin: format!("lasthop diagnose, flow {}: rate of the bottleneck", self.flow) })

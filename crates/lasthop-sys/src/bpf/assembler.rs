@@ -48,7 +48,7 @@ pub enum When {
     Equal = 0x10,
     /// The first is greater.
     Greater = 0x20,
-    /// They have common bits.
+    /// The two have common bits.
     Common = 0x40,
     /// The two differ.
     Differ = 0x50,

@@ -113,7 +113,7 @@ pub enum Event {
     Path {
         /// The peer.
         peer: PeerId,
-        /// Its address.
+        /// Address of the peer.
         address: SocketAddr,
         /// Bytes of UDP payload that pass initially.
         size: u16,
@@ -141,7 +141,7 @@ pub enum Event {
     Version {
         /// The peer.
         peer: PeerId,
-        /// Its version.
+        /// Version that the peer uses.
         version: u8,
     },
 }

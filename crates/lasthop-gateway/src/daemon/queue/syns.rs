@@ -1,4 +1,4 @@
-//! SYNs of connections that the relay splits: whether they go to it, and how they continue.
+//! SYNs of connections that the relay splits: the decision to send them to the relay, and their way there.
 
 use std::io;
 use std::time::Instant;

@@ -92,12 +92,12 @@ impl<T> Line<T> {
         }
     }
 
-    /// Returns whether it has new data.
+    /// Returns whether the line has new data.
     pub(super) fn has_data(&self) -> bool {
         self.is_queued || self.frames.back().is_some_and(|frame| frame.left > 0)
     }
 
-    /// Returns whether it has new data or unacknowledged blocks.
+    /// Returns whether the line has new data or unacknowledged blocks.
     pub(super) fn is_active(&self) -> bool {
         self.has_data() || !self.window.is_empty()
     }

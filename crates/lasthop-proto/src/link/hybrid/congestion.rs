@@ -32,7 +32,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns its name.
+    /// Returns the state's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Silent => "silent",

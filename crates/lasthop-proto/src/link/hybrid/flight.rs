@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant};
 struct Mark {
     at: Instant,
     acked: Seq,
-    /// Its timestamp (TSval).
+    /// Timestamp (TSval) of the acknowledgment.
     stamp: Option<u32>,
 }
 

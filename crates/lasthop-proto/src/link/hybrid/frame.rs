@@ -55,7 +55,7 @@ pub struct TcpSight<C> {
     pub connection: C,
     /// End of the connection that sent the segment. Either end may be called the initiator, but always the same one.
     pub side: Side,
-    /// Its header.
+    /// Header of the segment.
     pub segment: Segment,
     /// Bytes of data.
     pub len: u32,
@@ -72,22 +72,22 @@ pub trait Item: Clone {
     /// Returns a key of its flow and direction.
     fn flow(&self) -> u32;
 
-    /// Returns its length on the wire without the hop's own header, in bytes.
+    /// Returns the packet's length on the wire without the hop's own header, in bytes.
     fn bytes(&self) -> u32;
 
-    /// Returns its type.
+    /// Returns the packet's type.
     fn traffic(&self) -> Traffic;
 
     /// Marks congestion (RFC 3168 §5) if the packet is ECN-capable, and returns whether it is marked now.
     fn mark(&mut self) -> bool;
 
-    /// Returns whether it is marked.
+    /// Returns whether the packet is marked.
     fn is_marked(&self) -> bool;
 
-    /// Returns the TCP segment in it; `None` if there is none, or only a part of one.
+    /// Returns the TCP segment in the packet; `None` if there is none, or only a part of one.
     fn tcp(&self) -> Option<TcpSight<Self::Connection>>;
 
-    /// Writes another window into the TCP segment in it. Has no effect on other packets.
+    /// Writes another window into the TCP segment in the packet. Has no effect on other packets.
     fn set_window(&mut self, window: u16);
 
     /// Returns the packet as a vector for the code, together with its frame's label.
@@ -100,7 +100,7 @@ pub trait Item: Clone {
 /// Label of a packet in a data frame, besides the number.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Label {
-    /// Its treatment.
+    /// Treatment of the packet.
     pub class: Class,
     /// Distance to the previous symbol of its flow; 0 if there is none to wait for.
     pub chain: u8,

@@ -80,13 +80,13 @@ const fn reports(config: &HopConfig) -> Reports {
 /// A frame that leaves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outgoing<I: Item> {
-    /// Its packet number.
+    /// Packet number of the frame.
     pub packet: PacketNumber,
-    /// Its contents.
+    /// Contents of the frame.
     pub frame: Frame<I>,
     /// Reason why the frame is sent.
     pub why: Why,
-    /// Its length on the wire, in bytes.
+    /// Length of the frame on the wire, in bytes.
     pub bytes: u32,
 }
 

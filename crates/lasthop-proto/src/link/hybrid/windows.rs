@@ -36,7 +36,7 @@ const FAR: u32 = 4;
 pub(super) struct Ticket {
     slot: u32,
     id: FlowId,
-    /// One past its last byte; `None` without data.
+    /// One past the packet's last byte; `None` without data.
     end: Option<Seq>,
 }
 

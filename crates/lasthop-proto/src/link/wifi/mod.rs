@@ -57,7 +57,7 @@ pub struct LineSpec {
     pub sender: usize,
     /// Number of the station that receives.
     pub receiver: usize,
-    /// Its transmitter.
+    /// Transmitter of the line.
     pub transmitter: TransmitterSpec,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Station {
     /// Time since which the station has frames; `None` if it has none.
     active: Option<Instant>,
     aifs: Duration,
-    /// Its lines; the first has the turn.
+    /// Lines of the station; the first has the turn.
     shares: VecDeque<Share>,
 }
 

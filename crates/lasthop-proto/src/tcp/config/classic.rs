@@ -78,8 +78,8 @@ impl Growth {
         matches!(self, Self::Rfc5681 | Self::Rfc3465)
     }
 
-    /// Returns whether it is one of 4.4BSD's: any acknowledgment of new data opens the window, including one that ends
-    /// a recovery.
+    /// Returns whether the rule is one of 4.4BSD's: any acknowledgment of new data opens the window, including one that
+    /// ends a recovery.
     pub const fn is_bsd(self) -> bool {
         matches!(self, Self::BsdLite | Self::BsdLite2)
     }

@@ -70,7 +70,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// Returns whether it is [`Switch::On`].
+    /// Returns whether the switch is [`Switch::On`].
     #[inline]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)

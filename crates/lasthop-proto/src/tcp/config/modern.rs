@@ -26,7 +26,7 @@ pub enum SendAutotune {
 pub enum WindowEdge {
     /// Waits until the whole segment is inside the window.
     Whole,
-    /// Its inner part leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
+    /// The part inside the window leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
     Cut,
 }
 

@@ -266,7 +266,7 @@ pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
         2
     }
 
-    /// Returns its model of the path, if it has one.
+    /// Returns the congestion control's model of the path, if it has one.
     fn model(&self) -> Option<PathModel> {
         None
     }

@@ -10,7 +10,7 @@ const FREE: u32 = 10;
 /// A segment about to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Its first sequence number.
+    /// First sequence number of the piece.
     pub seq: Seq,
     /// Time at which the piece left last, if it is retransmitted.
     pub left_at: Option<Instant>,

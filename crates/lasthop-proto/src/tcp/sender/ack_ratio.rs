@@ -161,7 +161,7 @@ impl AckRatio {
 pub struct Seen {
     /// Position of the first byte that was unacknowledged before.
     pub before: u64,
-    /// Its acknowledgment number.
+    /// Acknowledgment number.
     pub ack: Seq,
     /// On if this is a pure acknowledgment.
     pub pure: Switch,

@@ -25,7 +25,7 @@ const RATE_UNIT: u128 = 1 << 24;
 const GAIN_UNIT: u32 = 256;
 /// 2/ln 2: the minimum gain that doubles the rate every round.
 const HIGH_GAIN: u32 = GAIN_UNIT * 2885 / 1000 + 1;
-/// Its inverse, which drains in a round the queue that startup left.
+/// Inverse of the startup gain, which drains in a round the queue that startup left.
 const DRAIN_GAIN: u32 = GAIN_UNIT * 1000 / 2885;
 /// Gain of the window: twice the path's capacity, since acknowledgments are delayed and aggregated.
 const CWND_GAIN: u32 = 2 * GAIN_UNIT;

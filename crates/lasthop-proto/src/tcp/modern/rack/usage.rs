@@ -34,7 +34,7 @@ pub struct Burst {
 }
 
 impl Usage {
-    /// Returns whether the window may grow: it was full in the last flight or, in slow start, half of it was
+    /// Returns whether the window may grow: it was full in the last flight or, in slow start, half of the window was
     /// outstanding.
     pub fn is_limited(&self, window: u32, slow_start: bool) -> bool {
         self.limited || slow_start && window < self.most_out.saturating_mul(2)
