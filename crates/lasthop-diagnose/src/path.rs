@@ -11,7 +11,7 @@ pub struct Sample {
     pub arrived: i64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Sequence number after its end.
+    /// Sequence number after the packet's end.
     pub end: u64,
 }
 

@@ -66,7 +66,7 @@ impl Adequacy {
         Self { departures: Vec::new(), run_lengths: Vec::new(), autocorrelation: Vec::new() }
     }
 
-    /// Returns whether the model loses packets as the link did, as far as that was compared.
+    /// Returns whether the model loses packets as the link did, in the properties that were compared.
     pub fn fits(&self) -> bool {
         self.departures.is_empty()
     }

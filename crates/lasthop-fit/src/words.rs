@@ -5,7 +5,7 @@ use crate::scenario::shown;
 use crate::{Detail, Kept, Report, Unit};
 
 impl Report {
-    /// Describes how much was lost.
+    /// Describes the amount of loss.
     pub fn losses(&self) -> String {
         let share = self.lost as f64 / self.packets as f64;
         let mut said = format!("{} of {} packets lost ({})", self.lost, self.packets, shown(Unit::Share, share));

@@ -260,8 +260,8 @@ impl Facts {
     }
 }
 
-/// Returns the link that the schemes are about: where the base station, or another element of the scenario, acts;
-/// otherwise the last one that loses frames.
+/// Returns the link that the schemes are about: the one at which the base station, or another element of the scenario,
+/// acts; otherwise the last one that loses frames.
 fn lossy_link(scenario: &Scenario, network: &Network) -> usize {
     let helped =
         lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());

@@ -90,7 +90,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Returns an error with the parameter, the given value, and what is expected.
+    /// Returns an error with the parameter, the given value, and the expected form.
     pub fn read(catalogue: &Catalogue, query: &str) -> Result<Self, Refusal> {
         let words = Words::read(query)?;
         let name = words.scenario.as_deref().unwrap_or(catalogue.first());

@@ -47,7 +47,7 @@ pub enum StateAtHandoff {
     Soft,
     /// Essential to the host: transferred over the wire to the new station while the host waits.
     Hard,
-    /// Shared by both ends of the link: they start afresh, or continue at the new station.
+    /// Shared by both ends of the link: the state starts anew, or continues at the new station.
     Session,
 }
 

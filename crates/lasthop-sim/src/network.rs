@@ -182,7 +182,7 @@ pub enum App {
     OnOff(OnOffConfig),
     /// Sends a call's packets from the initiator. Never finishes, and does not keep a run going.
     Call(CallConfig),
-    /// Serves as one direction of a pair of connections of a web session, opened anew for each transfer.
+    /// Serves as one direction of a pair of connections of a web session, reopened for each transfer.
     Web,
     /// Runs over a QUIC connection. The endpoints' TCP configuration only determines whether headers count.
     Quic(QuicConfig),

@@ -308,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// Reports to the session which datagram sizes arrive.
+    /// Reports the sizes of the datagrams that arrive to the session.
     fn take_fates(&mut self, now: Instant, id: PeerId) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let news = link.news(now);

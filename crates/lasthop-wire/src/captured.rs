@@ -94,7 +94,7 @@ impl Rest<'_> {
     }
 
     /// Skips the extension headers of an IPv6 packet; `None` if there are too many. After the first fragment the rest
-    /// is payload, whatever its content.
+    /// is payload, regardless of its content.
     #[inline]
     fn skip_extensions(&mut self) -> Option<()> {
         for _ in 0..MOST_EXTENSIONS {

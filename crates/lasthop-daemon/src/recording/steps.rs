@@ -153,7 +153,7 @@ impl<F: Format, R: Read> Recording<F, R> {
 
 /// State machines that decide on recorded inputs again.
 pub trait Player<F: Format> {
-    /// A decision, as far as the player determines it.
+    /// Part of a decision that the player determines.
     type Decision: Display + PartialEq;
 
     /// Converts the recorded decision, with which the player's own is compared.

@@ -6,7 +6,7 @@ use crate::sent::Sent;
 /// State of the window that a receiver offers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Window {
-    /// Number after the last byte that the receiver accepts, as far as the capture shows.
+    /// Number after the last byte that the receiver accepts, according to the capture.
     edge: Option<u64>,
     is_closed: bool,
     /// Unacknowledged data of a probe.

@@ -47,7 +47,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// Returns a [`ProbeError`], which says what is expected.
+/// Returns a [`ProbeError`] with the expected form.
 pub fn read(text: &str) -> Result<Measured, ProbeError> {
     let report: Report = serde_json::from_str(text).map_err(|error| {
         let said = error.to_string();

@@ -192,7 +192,7 @@ impl Relay {
         try_far(&self.config, ends)
     }
 
-    /// Returns the interfaces towards the opener and the called end of a new connection, as far as known.
+    /// Returns the interfaces towards the opener and the called end of a new connection, if known.
     pub fn interfaces(&mut self, packet: &Queued<'_>, Ends { client, server }: Ends) -> [Option<u32>; 2] {
         let out = self.routes.way(Instant::now(), (packet.from, client.ip(), server.ip())).out();
         [(packet.from != 0).then_some(packet.from), out]

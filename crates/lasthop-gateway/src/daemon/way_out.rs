@@ -283,7 +283,7 @@ impl WayOut {
     }
 
     /// Returns whether a new connection may be split: the relay's packets to both ends must leave. `by` contains the
-    /// interfaces towards its opener and the called end, as far as known.
+    /// interfaces towards its opener and the called end, if known.
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
@@ -375,7 +375,7 @@ impl WayOut {
         has_room
     }
 
-    /// Returns whether connections of this IP version wait for a trial, so that there is no room for another.
+    /// Returns whether connections of this IP version wait for a trial, so that another one would exceed the limit.
     pub fn is_full(&self, family: Family) -> bool {
         self.held.iter().any(|held| held.family == family)
     }

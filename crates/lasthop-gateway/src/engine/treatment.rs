@@ -282,8 +282,8 @@ fn segment_of(passing: &Passing<'_>, at: u32, len: u32) -> Segment {
     segment
 }
 
-/// Returns the rule's parameters, with room for every connection of the engine. Without flow control for an observing
-/// rule, which cannot withhold packets.
+/// Returns the rule's parameters, with capacity for every connection of the engine. For an observing rule, which cannot
+/// withhold packets, flow control is off.
 fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
     let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
     SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }

@@ -47,7 +47,7 @@ pub struct Receiver {
     rcv_adv: Seq,
     /// `rcv_nxt` as acknowledged last (RFC 7323 §4.3: `Last.ACK.sent`).
     last_ack_sent: Seq,
-    /// In-order bytes that the application has not read, as far as the window is concerned.
+    /// In-order bytes that count against the window because the application has not read them.
     unread: u64,
     /// Bytes of `unread` that the application reads as soon as the due acknowledgment has left.
     reading: u64,

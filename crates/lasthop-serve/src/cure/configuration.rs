@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 ///
 /// # Errors
 ///
-/// Returns an error with the parameter, and what is expected.
+/// Returns an error with the parameter, and the expected form.
 pub fn configuration(query: &str) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let cure = words.take("cure").unwrap_or_default();

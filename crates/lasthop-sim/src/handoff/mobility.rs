@@ -78,7 +78,7 @@ pub enum SoftState {
 /// Handling of the session between the two ends of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkSession {
-    /// Both ends start afresh.
+    /// Both ends start without state.
     Anew,
     /// The session continues between the host and the new station.
     Moved,

@@ -198,7 +198,7 @@ impl Snapshot {
 /// Time without a datagram from a peer after which its path is unknown. An end with keep-alive sends more often.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// Returns the state of repair as far as recent datagrams show it.
+/// Returns the state of repair according to recent datagrams.
 fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
     if is_idle { "idle" } else { link.hop.state(now).name() }

@@ -129,7 +129,8 @@ pub fn span(seconds: f64) -> String {
     told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Describes two arms that have no interval yet: goodputs, numbers of connections, and what is still missing.
+/// Describes two arms that have no interval yet: goodputs, numbers of connections, and the missing number of
+/// connections.
 fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     let arm = |index: usize, name: &str| match goodputs[index] {
         Some(bits) => format!("{} {name} ({})", rate(bits), count(flows[index], "connection")),

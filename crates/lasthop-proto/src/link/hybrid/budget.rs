@@ -52,7 +52,7 @@ pub(super) struct Budget {
     open: (u64, u64),
     /// Time at which the redundancy sent so far would be complete at its full share.
     spent: Instant,
-    /// Coded frames of this trial, those reported useful, the previous report, and the end of the trial.
+    /// Number of coded frames in this trial, number reported useful, previous report, and end of the trial.
     coded: u64,
     useful: u64,
     told: u32,

@@ -32,7 +32,7 @@ impl Class {
     }
 }
 
-/// Type of a packet, as far as its headers show.
+/// Type of a packet, according to its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     /// A byte stream or another protocol that suffers from reordering: TCP, QUIC, ESP, VPNs.
@@ -102,7 +102,7 @@ pub trait Item: Clone {
 pub struct Label {
     /// Treatment of the packet.
     pub class: Class,
-    /// Distance to the previous symbol of its flow; 0 if there is none to wait for.
+    /// Distance to the previous symbol of the packet's flow; 0 if the packet waits for none.
     pub chain: u8,
 }
 

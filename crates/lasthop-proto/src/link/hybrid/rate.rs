@@ -431,7 +431,8 @@ mod tests {
     }
 
     /// The rate doubles every two rounds, since a round measures what the previous one sent. A queue of 30 in 90 ms
-    /// takes a third off the 10 Mbps that arrive. Eight rounds later a tenth more is tried, drained, and was futile.
+    /// takes a third off the 10 Mbps that arrive. Eight rounds later a rate one tenth higher is tried without success,
+    /// and its queue is drained.
     #[test]
     fn a_hop_of_ten_megabits_by_hand() {
         let mut hop = Hop::new();
@@ -500,7 +501,7 @@ mod tests {
     }
 
     /// The hop falls from 8 to 1 Mbps: its queue grows for two rounds, and is drained at half of the rate for as long
-    /// as it becomes shorter. It is this end's own, however many rounds that takes.
+    /// as it becomes shorter. The queue is attributed to this end, regardless of the number of rounds that this takes.
     #[test]
     fn a_queue_that_drains_is_this_ends_own() {
         let mut hop = Hop::new();

@@ -228,7 +228,7 @@ impl<I: Item> Sender<I> {
     }
 
     /// Returns whether another symbol may be sent. At most `window` may lie between the first that is alive and the
-    /// last, and the other end must be able to identify them, whatever it has received.
+    /// last, and the other end must be able to identify them, regardless of the symbols that it has received.
     pub fn may_send(&self, window: u64) -> bool {
         (self.carried.len() as u64) < window.min(AHEAD / 2) && !self.is_too_far()
     }

@@ -1,7 +1,7 @@
 //! The classic sender: windows in bytes, with recoveries from 4.4BSD's Reno to RFC 6675.
 //!
-//! A recovery ([`LossRecovery`](recovery::LossRecovery)) acts on [`SendControl`], which has the congestion window
-//! and what may be sent.
+//! A recovery ([`LossRecovery`](recovery::LossRecovery)) acts on [`SendControl`], which contains the congestion window
+//! and the limits on sending.
 
 pub mod congestion;
 pub mod control;

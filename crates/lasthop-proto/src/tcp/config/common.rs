@@ -53,7 +53,8 @@ pub enum EcnMode {
 /// Congestion control of acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestion {
-    /// Acknowledgments leave according to [`ReceiverConfig::delayed_ack`](super::ReceiverConfig::delayed_ack), however many of them are lost.
+    /// Acknowledgments leave according to [`ReceiverConfig::delayed_ack`](super::ReceiverConfig::delayed_ack),
+    /// regardless of the number of lost ones.
     Off,
     /// RFC 5690, if the peer supports it: the sender detects lost or marked acknowledgments, and tells the receiver how
     /// many segments to cover by one. If ECN is negotiated, pure acknowledgments are ECN-capable.

@@ -58,7 +58,7 @@ impl Sent {
         self.seq
     }
 
-    /// Returns the number after its last one.
+    /// Returns the number after the segment's last one.
     pub const fn end(&self) -> Seq {
         self.end
     }
@@ -166,7 +166,7 @@ impl Flight {
         self.waiting
     }
 
-    /// Returns the number of segments in the network, as far as is known.
+    /// Returns the number of segments in the network, according to the acknowledgments so far.
     pub fn in_flight(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked() + self.lost)
     }

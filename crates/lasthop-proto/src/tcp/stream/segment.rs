@@ -36,7 +36,7 @@ pub enum Turn {
 }
 
 impl Transmission {
-    /// Returns the number after its last one.
+    /// Returns the number after the segment's last one.
     pub fn end(&self) -> Seq {
         self.seq + self.len + u32::from(self.syn.is_on()) + u32::from(self.fin.is_on())
     }

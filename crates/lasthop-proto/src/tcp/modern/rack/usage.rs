@@ -40,7 +40,7 @@ impl Usage {
         self.limited || slow_start && window < self.most_out.saturating_mul(2)
     }
 
-    /// Records a burst. If the window was not fully used for `rto`, returns how much of it was (RFC 2861).
+    /// Records a burst. If the window was not fully used for `rto`, returns the part of it that was used (RFC 2861).
     pub fn on_burst(&mut self, now: Instant, burst: &Burst, rto: Duration) -> Option<u32> {
         let (una, nxt) = burst.span;
         if una.ge(self.until) || burst.full || !self.limited && burst.out > self.most_out {
