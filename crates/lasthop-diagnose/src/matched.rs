@@ -5,7 +5,7 @@
 //! nearer to the sender but did not reach the other one was lost between them, whether it was retransmitted or not.
 //! Delays between the places are measured on the packets themselves; a single capture would require inferring them from
 //! acknowledgments. The clocks may differ, but must not drift apart by more than the queue's jitter.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! A recorded run as a time-sequence diagram, as plain data: packets between nodes, and actions of the nodes, for one
 //! flow.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Side};

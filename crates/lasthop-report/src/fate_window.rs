@@ -1,5 +1,5 @@
 //! Fates of packets, determined during a run: a record is held back until its packet's fate is known.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{HashMap, VecDeque};
 

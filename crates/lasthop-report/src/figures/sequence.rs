@@ -1,5 +1,5 @@
 //! Packets over time: a dot for each, and a cross for retransmissions.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashSet;
 
