@@ -86,7 +86,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Returns an error if it fails, does not answer in time, or does not exist.
+    /// Returns an error if the worker fails, does not answer in time, or does not exist.
     pub fn await_phase<S: DeserializeOwned>(
         &mut self,
         phase: Phase,

@@ -139,7 +139,7 @@ pub struct Frame<'f> {
 }
 
 impl Frame<'_> {
-    /// Returns the comments that it already has.
+    /// Returns the comments that the frame already has.
     pub fn comments(&self) -> impl Iterator<Item = String> {
         options(self.options, self.order)
             .filter(|(code, _)| *code == 1)

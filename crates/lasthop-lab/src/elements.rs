@@ -55,7 +55,7 @@ pub trait PortElement: Send {
         0
     }
 
-    /// Records that it is at `point` from now on.
+    /// Records that the element is at `point` from now on.
     fn settle(&mut self, _point: Point) {}
 }
 

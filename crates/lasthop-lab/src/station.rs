@@ -109,7 +109,7 @@ pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Ru
     Ok(Box::new(Daemon::start(site.namespace, gateway, captures)?))
 }
 
-/// Returns the gateway's configuration for a scheme; `None` if it does not support it.
+/// Returns the gateway's configuration for a scheme; `None` if the gateway does not support the scheme.
 fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
     let rule = Rule {
         name: "lab".to_owned(),
@@ -216,7 +216,7 @@ impl Daemon {
         Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
     }
 
-    /// Terminates it so that it removes its rules, and waits for its end.
+    /// Terminates the gateway so that it removes its rules, and waits for its end.
     fn stop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
             let _ = kill_process(pid, Signal::TERM);

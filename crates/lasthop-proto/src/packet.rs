@@ -507,7 +507,7 @@ impl<P> Packet<P> {
         }
     }
 
-    /// Returns the TCP header, if it is a TCP segment.
+    /// Returns the TCP header, if the packet is a TCP segment.
     #[inline]
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {

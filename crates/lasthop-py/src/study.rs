@@ -96,7 +96,7 @@ impl PyPlan {
 
 #[pymethods]
 impl PyStudy {
-    /// Returns the name that selects it.
+    /// Returns the name that selects the study.
     #[getter]
     fn id(&self) -> &str {
         &self.0.id
@@ -120,7 +120,7 @@ impl PyStudy {
         &self.0.command
     }
 
-    /// Returns the columns of its cells, as in `cells.csv` but not rounded.
+    /// Returns the columns of the study's cells, as in `cells.csv` but not rounded.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = self.0.rows().map_err(Error::from)?;
         table::columns(py, row_columns(&rows).map_err(Error::from)?)

@@ -91,7 +91,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// Returns the colours of each figure of a page: a series has the same one in all of them.
+/// Returns the colours of each figure of a page: a series has the same colour in all figures.
 fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
     Colours::across(&figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
 }

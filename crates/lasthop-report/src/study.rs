@@ -195,7 +195,7 @@ impl Claim {
 }
 
 impl Comparison {
-    /// Returns the text, marked if it does not hold.
+    /// Returns the claim's text, marked if the claim does not hold.
     pub(crate) fn marked(&self) -> String {
         let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
         format!("{mark}{}", self.text)

@@ -177,8 +177,8 @@ fn check_medium(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     }
 }
 
-/// Reads the varying rates. A table for both directions refers to `rate`; the up direction is scaled by `rate_up /
-/// rate`, except delivery opportunities.
+/// Reads the varying rates. A table for both directions refers to `rate`; the rate for the uplink is scaled by `rate_up
+/// / rate`, except delivery opportunities.
 fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error> {
     let [rate, rate_up] = around.rates;
     let [down, up] = RATE.read(link, |key| {

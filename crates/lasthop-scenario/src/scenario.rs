@@ -358,7 +358,7 @@ impl Scenario {
         self.spec.seed
     }
 
-    /// Returns the notes about the measurement from which it was created.
+    /// Returns the notes about the measurement from which the scenario was created.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.spec.measurement.as_ref()
     }
@@ -427,7 +427,7 @@ impl Source {
         Ok(scenario)
     }
 
-    /// Returns the tree of its values, including those set from outside.
+    /// Returns the tree of the scenario's values, including those set from outside.
     fn root(&self) -> Result<document::Table, Error> {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {

@@ -73,7 +73,7 @@ impl TcpSpec {
         self.common.mss
     }
 
-    /// Returns the endpoint with the preset's recovery if neither the scenario nor a scheme determines it.
+    /// Returns the endpoint, with the preset's recovery if neither the scenario nor a scheme determines the recovery.
     pub(crate) fn without_scheme(&self) -> TcpConfig {
         self.config(self.recovery.unwrap_or(Recovery::Classic(self.classic.recovery)), Switch::Off)
     }
@@ -139,7 +139,7 @@ impl Layer<'_, '_> {
         self.value(key, Or::<W, T>::from(base)).map(|value| value.0)
     }
 
-    /// Reads a value that the scheme determines unless it is given.
+    /// Reads a value that the scheme determines unless the scenario gives it.
     fn by_scheme<T: Value>(&self, key: Key, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
         let over = self.base.as_ref().map(|_| source.to_owned());
         Layer { base: over, ..*self }.optional::<ByScheme, T>(key, base)

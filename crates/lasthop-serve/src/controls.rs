@@ -108,7 +108,7 @@ impl Facts {
         format!("links.{}.{key}", self.network.links[self.lossy].name)
     }
 
-    /// Returns the loss on the lossy link, in the direction with more of it.
+    /// Returns the loss on the lossy link, in the direction with the higher loss.
     fn loss(&self) -> Option<Loss> {
         let ways = self.network.links[self.lossy].directions.iter();
         let ways: Option<Vec<Loss>> = ways.map(|way| loss::of(&way.errors, self.frame)).collect();

@@ -79,7 +79,8 @@ pub struct Remark {
     pub scheme: &'static str,
     /// Compared scheme that is the same run.
     pub same_as: Option<&'static str>,
-    /// End-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
+    /// End-to-end scheme whose recovery or congestion control the sender has instead of this scheme's, because the
+    /// scenario sets it.
     pub recovery_of: Option<&'static str>,
     /// Key of the scenario that has this effect.
     pub set_by: Option<String>,

@@ -245,7 +245,7 @@ impl Lane {
         Self { computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) }
     }
 
-    /// Waits for a permit to compute; returns a refusal if too many wait for it.
+    /// Waits for a permit to compute; returns a refusal if too many requests are waiting.
     fn permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, Response>> {
         struct Waits<'a>(&'a AtomicUsize);
         impl Drop for Waits<'_> {

@@ -98,7 +98,7 @@ impl<'d> Reader<'d> {
         self.context
     }
 
-    /// Iterates over its keys and their values.
+    /// Iterates over the table's keys and their values.
     pub fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
         self.table.into_iter().flat_map(Table::iter)
     }

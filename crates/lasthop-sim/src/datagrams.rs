@@ -227,7 +227,7 @@ impl CrossedDirection {
         self.source.poll_deadline()
     }
 
-    /// Returns the time at which the frame queued last begins transmission, if it is still to come.
+    /// Returns the time at which the transmission of the frame queued last begins, if it has not begun.
     pub fn last_start(&self) -> Option<Instant> {
         self.wire.last_start()
     }

@@ -68,13 +68,13 @@ pub struct Site<'n> {
 
 /// Kind of element with its parameters.
 pub trait Element: Any + Debug + Send + Sync + SameElement {
-    /// Returns the name of its kind in scenarios.
+    /// Returns the name of the element's kind in scenarios.
     fn kind(&self) -> &'static str;
 
     /// Returns the element's role.
     fn role(&self) -> Role;
 
-    /// Returns the ends of the link at which it is present.
+    /// Returns the ends of the link at which the element is present.
     fn ends(&self) -> Ends {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
     }
@@ -89,7 +89,7 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         false
     }
 
-    /// Returns the handling of its state when the host beyond its link moves to another station.
+    /// Returns the handling of the element's state when the host beyond its link moves to another station.
     fn at_handoff(&self) -> StateAtHandoff {
         match self.role() {
             Role::Relay => StateAtHandoff::Hard,

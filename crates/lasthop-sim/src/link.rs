@@ -183,13 +183,13 @@ impl Frame {
         self.size & URGENT != 0
     }
 
-    /// Returns the identity of its flow and direction. Frames without a flow share one.
+    /// Returns the identity of the frame's flow and direction. Frames without a flow share one.
     #[inline]
     fn line(self) -> u32 {
         if self.size & FOREIGN != 0 { u32::MAX } else { (self.place >> 32) as u32 }
     }
 
-    /// Returns whether a queue has marked it on a link so far.
+    /// Returns whether a queue has already marked the frame.
     #[inline]
     pub fn is_marked(self) -> bool {
         self.size & MARKED != 0
@@ -430,13 +430,13 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Returns the start of its transmission.
+    /// Returns the start of the frame's transmission.
     #[inline]
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// Returns the part of its transmission after `now`.
+    /// Returns the part of the frame's transmission after `now`.
     fn after(&self, now: Instant) -> Duration {
         self.end.since(self.start.max(now))
     }
@@ -506,7 +506,7 @@ impl DuplexDirection {
         })
     }
 
-    /// Returns the time for which it has transmitted until `now`.
+    /// Returns the total time that this direction has spent transmitting until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         let later = self.frames.iter().fold(self.sent_until.since(now), |later, sent| later + sent.after(now));
         self.busy.saturating_sub(later)

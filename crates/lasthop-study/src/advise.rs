@@ -145,7 +145,7 @@ impl Use {
         known.ok_or_else(|| format!("give one or more of {}", Self::ALL.map(Self::name).join(", ")))
     }
 
-    /// Returns the unit of its result; more is better.
+    /// Returns the unit of this use's result; more is better.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Bulk => "Mbps",
@@ -219,7 +219,7 @@ impl Cured {
         self.gain >= 1.0 + LEAST_GAIN && self.results.iter().any(sure) && self.harmed().is_empty()
     }
 
-    /// Describes the events under it in a sentence, with averages per run.
+    /// Describes the events under the cure in a sentence, with averages per run.
     pub fn happened(&self) -> String {
         let Some(result) = self.results.first() else { return String::new() };
         if result.usage == Use::Call {

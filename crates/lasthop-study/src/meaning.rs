@@ -19,7 +19,7 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// Returns a remark about it: `same as E2E-IETF-SACK: tcp.recovery is set`.
+    /// Returns a remark about the scheme: `same as E2E-IETF-SACK: tcp.recovery is set`.
     pub fn remark(&self) -> Option<String> {
         match (self.same_as, &self.fixed_by) {
             (Some(other), Some(key)) => Some(format!("same as {}: {key} is set", other.name)),

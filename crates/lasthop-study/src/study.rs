@@ -94,7 +94,7 @@ const COMPUTED_BY: &str = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
 
 /// A published study: cells to run, and published values to compare with.
 pub trait Study: Sync {
-    /// Returns the name that selects it.
+    /// Returns the name that selects the study.
     fn name(&self) -> &'static str;
 
     /// Returns the study's title.

@@ -108,7 +108,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns the name of the scheme whose runs it has.
+    /// Returns the name of the scheme whose runs the point uses.
     fn runs_of(&self) -> &'static str {
         self.same_as.unwrap_or(self.scheme).name
     }

@@ -36,7 +36,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Returns the index of the interface by which it is forwarded, if it is.
+    /// Returns the index of the interface by which the packet leaves; `None` if it is not forwarded.
     pub const fn out(self) -> Option<u32> {
         match self {
             Self::Out(Interface(number)) => Some(number),

@@ -269,7 +269,7 @@ impl Plan {
         Ok(Self { way, own, device: tunnel.device.clone(), peers })
     }
 
-    /// Returns the carrier of its datagrams, and the MTU of the interface that they leave by.
+    /// Returns the carrier of the tunnel's datagrams, and the MTU of the interface by which they leave.
     pub fn carrier(&self) -> (Carrier, u16) {
         match &self.way {
             Way::Routed(_) => (Carrier::Udp, LINK_MTU),

@@ -60,7 +60,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version in the first byte of a packet; `None` if it is another one, or if there is no byte.
+    /// Returns the IP version in the first byte of a packet; `None` if it is unknown, or if the packet is empty.
     #[inline]
     pub const fn of(packet: &[u8]) -> Option<Self> {
         let [first, ..] = packet else { return None };
@@ -420,7 +420,7 @@ impl<'p> Extension<'p> {
         self.kind
     }
 
-    /// Returns the protocol after it.
+    /// Returns the protocol after this header.
     #[inline]
     pub const fn next_header(&self) -> u8 {
         self.fixed[0]
@@ -437,7 +437,7 @@ impl<'p> Extension<'p> {
         }
     }
 
-    /// Returns the position among fragments, if it is a fragmentation header.
+    /// Returns the position among fragments, if this is a fragmentation header.
     #[inline]
     pub fn fragment(&self) -> Option<Fragment> {
         if self.kind != protocol::FRAGMENT {

@@ -182,7 +182,7 @@ impl Relay {
         &self.counters
     }
 
-    /// Returns the bits of its marks.
+    /// Returns the bits of the relay's marks.
     pub const fn marks(&self) -> Marks {
         self.config.marks
     }
@@ -212,7 +212,7 @@ impl Relay {
         }
     }
 
-    /// Returns a snapshot of its counters.
+    /// Returns a snapshot of the relay's counters.
     pub fn snapshot(&self) -> SplitSnapshot {
         self.counters.snapshot()
     }

@@ -97,7 +97,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Returns the bytes of its TCP options.
+    /// Returns the bytes of the packet's TCP options.
     fn options(&self) -> &[u8] {
         self.bytes.get(self.options_at..self.header_len).unwrap_or_default()
     }

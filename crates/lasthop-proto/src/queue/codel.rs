@@ -92,7 +92,7 @@ impl CoDel {
         at.plus(((u64::from(self.interval) * root) >> 32) as u32)
     }
 
-    /// Takes the first packet off the line; returns whether the delay permits dropping it.
+    /// Removes the first packet from the queue; returns whether its delay permits dropping it.
     fn take<T: Queued>(&mut self, now: Ticks, line: &mut Line<T>, backlog: &mut Backlog) -> (Option<T>, bool) {
         let Some(first) = line.pop_front() else {
             self.above_until = None;

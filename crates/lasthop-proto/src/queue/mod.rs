@@ -103,7 +103,7 @@ pub trait Queued {
     /// Returns the packet's length on the wire, in bytes.
     fn bytes(&self) -> u32;
 
-    /// Returns a key of its flow and direction.
+    /// Returns a key that identifies the packet's flow and direction.
     fn flow(&self) -> u32;
 
     /// Marks the packet (RFC 3168 §5) if it is ECN-capable; returns whether it is marked now.

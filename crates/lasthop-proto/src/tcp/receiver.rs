@@ -179,7 +179,7 @@ impl Receiver {
         self.linux.is_linux()
     }
 
-    /// Records a data packet's mark, and whether its sender has answered the echo of an earlier one (CWR).
+    /// Records a data packet's mark, and whether its sender has answered the echo of an earlier mark (CWR).
     pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
         if cwr.is_on() {
             self.marks.echo = Switch::Off;

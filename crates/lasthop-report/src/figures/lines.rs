@@ -125,7 +125,8 @@ fn low_end(point: &LinePoint) -> f64 {
 }
 
 impl WindowPlot {
-    /// Draws the plot; `colours` are the colour numbers of its lines. Further lines have colours by index.
+    /// Draws the plot; `colours` are the colour numbers of its lines. The index of a line is its colour number if
+    /// `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));

@@ -138,7 +138,7 @@ impl Figure {
         self.scene(colours).png()
     }
 
-    /// Returns the names of its series, in order, if these are dots or lines.
+    /// Returns the names of the figure's series, in order, if these are dots or lines.
     pub fn series_names(&self) -> Vec<&String> {
         match self {
             Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),

@@ -40,7 +40,7 @@ impl PartialEq for Kind {
 }
 
 impl Kind {
-    /// Returns all its keys.
+    /// Returns all keys of this kind of element.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().flat_map(|keys| keys.iter().copied())
     }
@@ -103,7 +103,7 @@ pub(crate) struct Beyond<'d> {
 }
 
 impl Beyond<'_> {
-    /// Makes them send SMART numbers.
+    /// Makes the hosts beyond the link send SMART numbers.
     pub(super) fn send_smart_acks(&mut self) {
         self.hosts.iter().for_each(|host| self.duties[*host].smart_acks = Switch::On);
     }

@@ -104,7 +104,7 @@ impl Cell {
         Ok((scenario, scheme(NAME, self.scheme)?))
     }
 
-    /// Returns the table that contains it.
+    /// Returns the table that contains the cell.
     fn table(&self) -> Option<&'static str> {
         let family = Scheme::by_name(self.scheme)?.family;
         match (self.experiment, family) {

@@ -10,7 +10,7 @@ use crate::study::{Results, StudyError, scheme};
 
 /// A topic.
 pub(super) trait Subject: Sync {
-    /// Returns the word that selects its table and its figure.
+    /// Returns the word that selects the topic's table and figure.
     fn id(&self) -> &'static str;
 
     /// Returns the topic's title, one line.
@@ -19,12 +19,12 @@ pub(super) trait Subject: Sync {
     /// Returns the topic's cells, in the order of the table.
     fn points(&self) -> Vec<Point>;
 
-    /// Returns the names of the metrics in its table.
+    /// Returns the names of the metrics in the topic's table.
     fn measures(&self) -> &'static [&'static str] {
         &["throughput"]
     }
 
-    /// Returns whether the topic's table shows that metric of a cell; false if it has no meaning there.
+    /// Returns whether the topic's table shows that metric of a cell; false if the metric has no meaning for that cell.
     fn shows(&self, _point: &Point, _measure: &str) -> bool {
         true
     }
@@ -34,7 +34,7 @@ pub(super) trait Subject: Sync {
         None
     }
 
-    /// Returns the axes of its figure.
+    /// Returns the axes of the topic's figure.
     fn axes(&self) -> Axes;
 
     /// Returns the topic's claims for which `results` has the cells.

@@ -336,7 +336,7 @@ impl Captured {
 }
 
 impl Way {
-    /// Fits models to its losses, and describes the scenario's agreement with the other observations.
+    /// Fits models to the direction's losses, and describes the scenario's agreement with the other observations.
     fn fitted(&self, access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
         let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown, .. } = self.shown;
         let reading = of_text(access, path, &self.losses, None)?;

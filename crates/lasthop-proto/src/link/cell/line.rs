@@ -121,7 +121,7 @@ impl<T> Line<T> {
         !self.on_air.is_empty()
     }
 
-    /// Returns the earliest time at which it can transmit.
+    /// Returns the earliest time at which this direction of the cell can transmit.
     pub(super) fn next_transmission(&self, spec: &CellSpec) -> Option<Instant> {
         let data = (self.has_data() && self.has_window(spec)).then_some(self.ready);
         [self.next_repeat(), data].into_iter().flatten().min()

@@ -69,7 +69,7 @@ pub trait Item: Clone {
     /// Key of a TCP connection, equal in both directions.
     type Connection: Ord + Clone + Debug;
 
-    /// Returns a key of its flow and direction.
+    /// Returns a key that identifies the packet's flow and direction.
     fn flow(&self) -> u32;
 
     /// Returns the packet's length on the wire without the hop's own header, in bytes.
@@ -146,7 +146,7 @@ pub enum Frame<I: Item> {
 }
 
 impl<I: Item> Frame<I> {
-    /// Returns whether the other end has to acknowledge it.
+    /// Returns whether the other end has to acknowledge the frame.
     pub const fn elicits(&self) -> bool {
         !matches!(self, Self::Feedback(_))
     }

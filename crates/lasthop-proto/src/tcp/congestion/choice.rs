@@ -76,7 +76,7 @@ impl ControlRule {
         }
     }
 
-    /// Returns the same with another rule for leaving slow start early, if it has one.
+    /// Returns the same congestion control with another rule for leaving slow start early, if it leaves early at all.
     #[must_use]
     pub const fn with_hystart(self, hystart: HystartRule) -> Self {
         match self.algorithm.hystart {

@@ -45,7 +45,7 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Returns the time until which `piece` may not leave; `None` if it may leave now.
+    /// Returns the earliest time at which `piece` may leave; `None` if it may leave now.
     pub fn blocked_until(&self, now: Instant, piece: Piece) -> Option<Instant> {
         (self.release > now && !self.goes_on(now, piece)).then_some(self.release)
     }

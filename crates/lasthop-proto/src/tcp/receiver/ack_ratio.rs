@@ -95,7 +95,7 @@ mod tests {
         (1..=count).filter(|_| next() == Leaves::Now).collect()
     }
 
-    /// RFC 5690 §4.3: one for every R, and R is 2 until the peer changes it.
+    /// RFC 5690 §4.3: one acknowledgment for every R segments, and R is 2 until the peer changes it.
     #[test]
     fn one_for_as_many_segments_as_told() {
         for (mut acks, expected) in

@@ -166,7 +166,7 @@ impl Autotune {
         self.since = now;
     }
 
-    /// Records out-of-order data: it takes space that the next round trip needs as well (6.16 and later).
+    /// Records out-of-order data: this data takes space that the next round trip needs as well (6.16 and later).
     pub fn on_out_of_order(&mut self, holdings: Holdings) {
         self.grow_buffer(self.space, holdings);
     }

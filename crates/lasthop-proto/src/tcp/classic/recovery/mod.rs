@@ -102,7 +102,8 @@ impl Recovery {
         }
     }
 
-    /// Returns the recovery if it chooses what to resend now. Sack1 and RFC 6675 do so while they repair a loss.
+    /// Returns the loss recovery if it chooses the data to resend now. Sack1 and RFC 6675 do so while they repair a
+    /// loss.
     #[inline]
     pub fn selective(&mut self) -> Option<&mut dyn Selective> {
         // Called several times for each segment: few cases compile to comparisons, more to a jump table.
