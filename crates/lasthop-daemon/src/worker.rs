@@ -99,8 +99,7 @@ pub trait Work: Sized {
     /// Returns an error if the order is invalid or a resource is not available.
     fn open(order: Self::Order) -> Result<Option<(Self::Resources, Tasks)>, Self::Error>;
 
-    /// Starts all threads, and prepares to handle packets. The process has no other permissions than those that its
-    /// tasks need.
+    /// Starts all threads, and prepares to handle packets. The process keeps only the permissions that its tasks need.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ pub struct Link {
 pub struct Direction<'r> {
     /// Name of the trace.
     pub name: &'r str,
-    /// Result of fitting it.
+    /// Result of fitting the trace.
     pub report: &'r Report,
 }
 

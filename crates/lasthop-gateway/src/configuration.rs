@@ -78,7 +78,7 @@ pub struct Gateway {
 pub struct Bridge {
     /// Port towards the wired side.
     pub wired: String,
-    /// Port towards the lossy hop, which is that of all rules.
+    /// Port towards the lossy hop; all rules refer to this port.
     pub wireless: String,
 }
 

@@ -158,7 +158,7 @@ fn plain(error: PcapError) -> io::Error {
     }
 }
 
-/// Bytes of a frame up to its payload.
+/// Returns the number of bytes of a frame before its payload.
 fn headers(frame: &[u8]) -> usize {
     let end = frame.get(14..).and_then(lasthop_wire::parse).map_or(SNAP, |view| 14 + view.header_len);
     end.min(frame.len())

@@ -103,7 +103,7 @@ pub type Accepted = Vec<(usize, Received)>;
 
 /// Sending end of a flow, ready to open it.
 pub trait Initiator: Send {
-    /// Transfers. Returns when all is acknowledged, the connection has failed, or the run has ended.
+    /// Transfers the data. Blocks until all of it is acknowledged, the connection has failed, or the run has ended.
     fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent;
 }
 

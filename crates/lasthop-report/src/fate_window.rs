@@ -8,7 +8,7 @@ use lasthop_sim::trace::{DropReason, Record, Trace, What};
 
 use crate::fate::{Fate, Key, key, same, take};
 
-/// Waiting records in order: as many as there are packets in flight, and the records after the oldest of them.
+/// Waiting records, in order. The records of packets in flight wait, as do all records after the oldest of these.
 #[derive(Default)]
 pub struct FateWindow {
     waiting: VecDeque<Waiting>,

@@ -39,7 +39,7 @@ pub struct Study {
 /// Table of a study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Number in the paper, as `2`.
+    /// Number in the paper, such as `2`.
     pub id: String,
     /// Title of the table.
     pub title: String,
@@ -50,9 +50,9 @@ pub struct Table {
 /// One number of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellRow {
-    /// Configuration, as `LL-SMART/LAN/32`.
+    /// Configuration, such as `LL-SMART/LAN/32`.
     pub cell: String,
-    /// Metric, as `wireless_goodput`.
+    /// Metric, such as `wireless_goodput`.
     pub metric: String,
     /// Unit of the number: `Mbps`, `percent`, ...
     pub unit: String,
@@ -100,7 +100,7 @@ pub enum Holds {
 /// Figure of a study.
 #[derive(Clone, Debug)]
 pub struct NamedFigure {
-    /// Name of the figure and its files, as `figure-13`.
+    /// Name of the figure and its files, such as `figure-13`.
     pub id: String,
     /// Caption.
     pub caption: String,

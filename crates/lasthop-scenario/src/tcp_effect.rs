@@ -220,7 +220,7 @@ pub struct Idle {
     pub error: Error,
 }
 
-/// A key that is given.
+/// A key that the scenario gives.
 pub(crate) struct Given<'t> {
     /// Dotted path of the key's table.
     table: String,

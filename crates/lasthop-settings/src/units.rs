@@ -44,7 +44,7 @@ pub enum UnitError {
     /// The number has a comma.
     #[error("it has a comma; use `.` as the decimal separator and no thousands separator")]
     Comma,
-    /// The number has an exponent, as `2e1`.
+    /// The number has an exponent, such as `2e1`.
     #[error("it has an exponent; write the number out, e.g. 20 or 0.002")]
     Exponent,
     /// The quantity is not a whole number of the smallest unit.

@@ -153,8 +153,8 @@ impl Impairments {
     pub const NONE: Self =
         Self { policer: None, shaper: None, rate: RateSpec::Constant, aggregation: None, duplicates: 0.0 };
 
-    /// Returns whether frames wait for other reasons than frames before them at a constant rate, or are dropped for
-    /// other reasons than a full queue.
+    /// Returns whether frames wait for reasons other than frames before them at a constant rate, or are dropped for
+    /// reasons other than a full queue.
     pub const fn pace(&self) -> bool {
         self.policer.is_some() || self.shaper.is_some() || self.rate.varies() || self.aggregation.is_some()
     }

@@ -73,7 +73,7 @@ impl Given {
     }
 }
 
-/// Parses a rate, as `10 Mbps`.
+/// Parses a rate, such as `10 Mbps`.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// Parses a span of time, as `1.5 s`.
+/// Parses a span of time, such as `1.5 s`.
 ///
 /// # Errors
 ///

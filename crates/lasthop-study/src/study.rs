@@ -179,7 +179,7 @@ pub struct Contents {
 /// A cell of a study: a scenario under a scheme, with a number of runs.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Name, as `LL-SMART/LAN/32`.
+    /// Name, such as `LL-SMART/LAN/32`.
     pub name: String,
     /// Scenario.
     pub scenario: Scenario,

@@ -72,8 +72,8 @@ impl Version {
     }
 }
 
-/// Returns the ECN field of a packet of which only the first two bytes must be present. Packets of other versions than
-/// 6 have it where IPv4 has it.
+/// Returns the ECN field of a packet of which only the first two bytes must be present. In packets of any version
+/// except 6, the field is taken from its position in IPv4.
 #[inline]
 pub fn ecn(packet: &[u8]) -> Ecn {
     match packet {

@@ -130,7 +130,8 @@ fn reason(report: &Report, quantity: &str) -> String {
     stated.unwrap_or(NOT_FOUND).to_owned()
 }
 
-/// Quantities that a scenario needs, that the probe did not find, and for which it has no substitute either ([`carried`], [`typical_delay`]).
+/// Returns the quantities that a scenario needs, that the probe did not find, and for which it has no substitute either
+/// ([`carried`], [`typical_delay`]).
 fn lacking(report: &Report) -> Vec<(&'static str, String)> {
     let mut lacking = Vec::new();
     if [&report.down, &report.up].into_iter().any(|direction| carries(direction).is_none()) {
@@ -145,7 +146,7 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
 /// Shortest load whose rate may replace an unknown rate, in seconds.
 const LONG_ENOUGH: f64 = 0.25;
 
-/// The longest load, if it lasted long enough to show the link's capacity.
+/// Returns the longest load, if it lasted long enough to show the link's capacity.
 fn carried(direction: &Direction) -> Option<&Load> {
     direction.longest_load.as_ref().filter(|load| load.seconds >= LONG_ENOUGH && (1.0..1e12).contains(&load.rate_bps))
 }
@@ -155,8 +156,8 @@ fn carries(direction: &Direction) -> Option<f64> {
     direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
 }
 
-/// One-way delay in milliseconds at which the simulated round trip has the measured median: half of that, without the time on the air and
-/// the jitter that the scenario adds.
+/// Returns the one-way delay in milliseconds at which the simulated round trip has the measured median: half of that,
+/// without the time on the air and the jitter that the scenario adds.
 fn typical_delay(report: &Report) -> Option<f64> {
     let added = |direction: &Direction| {
         let jitter = direction.behaviour.as_ref().and_then(|it| it.jitter).map_or(0.0, |jitter| jitter.p50_ms);

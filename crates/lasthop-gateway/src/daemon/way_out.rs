@@ -340,7 +340,7 @@ impl WayOut {
         self.passage.cause(Treatment::Split, family) == Some(Cause::Silent)
     }
 
-    /// Tries, if it is due, whether the server of a connection that passes now answers the relay.
+    /// Tests, if a test is due, whether the server of a connection that passes now answers the relay.
     pub fn try_beside(&mut self, ends: Ends, try_far: impl FnOnce(Ends) -> io::Result<Socket>) {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let is_due = self.passage.ask(now, Treatment::Split, family, Way::In) == Answer::Try;

@@ -232,7 +232,7 @@ impl Host {
         Ok(Self { line, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Sends, and waits for the outcome.
+    /// Sends the data, and waits for the outcome.
     pub fn send(&self, sending: Sending) -> Result<Outcome, HostError> {
         self.start_sending(sending)?.wait()
     }

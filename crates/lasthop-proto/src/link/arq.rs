@@ -70,7 +70,7 @@ pub enum Timer {
 /// Parameters of both ends, which must agree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArqConfig {
-    /// Frames to retransmit.
+    /// Frames to retransmit when one is missing.
     pub protocol: Protocol,
     /// Maximum number of unacknowledged frames: limited to 1 to [`MAX_WINDOW`]. Stop-and-wait has a window of 1.
     pub window: u16,

@@ -84,7 +84,7 @@ pub struct Cell {
     pub setting: Setting,
     /// Index of the frame loss rate.
     pub loss: usize,
-    /// TCP's recovery and the link protocol, as `SACK/SR`.
+    /// TCP's recovery and the link protocol, such as `SACK/SR`.
     pub combination: &'static str,
 }
 

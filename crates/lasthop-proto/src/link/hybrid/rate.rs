@@ -538,7 +538,7 @@ mod tests {
         assert_eq!(pace(34), 672_000);
     }
 
-    /// Lack of packets does not decrease the rate, and no trial is made.
+    /// A lack of packets does not decrease the rate, and causes no trial.
     #[test]
     fn want_of_packets_says_nothing() {
         let mut hop = Hop::new();

@@ -17,7 +17,7 @@ pub struct RateSampler {
     first_sent: Instant,
     /// Number of deliveries until which samples are application-limited; 0 if they are not.
     app_limited: u64,
-    /// Number of deliveries: the round ends when a segment is delivered that was sent after them.
+    /// Number of deliveries at the start of the round, which ends when a segment sent after them is delivered.
     round_end: u64,
 }
 

@@ -146,7 +146,7 @@ impl Sending for Modern {
         }
     }
 
-    /// Does nothing: RACK has reduced its window when it processed the acknowledgment.
+    /// Does nothing: RACK already reduced its window when it processed the acknowledgment.
     fn on_echo(&mut self, _s: &Stream) {}
 
     #[inline]
