@@ -17,7 +17,7 @@ const MOST_RISE: f64 = 0.3;
 /// Minimum number of delays, and minimum spread of the fill levels at which they are measured, in nanoseconds.
 const FEW_DELAYS: usize = 20;
 const LEAST_SPREAD: f64 = 1e6;
-/// Factor of the rate at which the fill level is tracked, so that an error of the rate does not accumulate.
+/// Factor by which the tracked queue drains faster than the rate, so that an error of the rate does not accumulate.
 const DRAIN: f64 = 1.02;
 
 /// Value of a delay that was not measured.

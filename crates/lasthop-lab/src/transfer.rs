@@ -109,7 +109,7 @@ pub trait Initiator: Send {
 
 /// A listening host.
 pub trait Acceptor: Send {
-    /// Accepts a connection for each of `flows` (index, remote port, transfer) and receives its data. Returns when all
+    /// Accepts a connection for each of `flows` (index, remote port, transfer) and receives its data. Blocks until all
     /// have ended or the run has ended.
     ///
     /// # Errors

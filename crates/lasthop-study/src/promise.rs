@@ -28,7 +28,7 @@ pub struct Promise {
     /// Conditions of the promise, a clause each; promises of earlier versions have none.
     #[serde(default)]
     pub conditions: Vec<String>,
-    /// All cures that were compared; the first one is none.
+    /// All cures that were compared; the first entry means no cure.
     pub cures: Vec<PromisedCure>,
 }
 

@@ -39,7 +39,8 @@ const DOT: f64 = 2.0;
 const CROSS: f64 = 4.0;
 
 impl SequencePlot {
-    /// Draws the plot; `colours` are the colour numbers of its series' dots. Further series have colours by index.
+    /// Draws the plot; `colours` are the colour numbers of its series' dots. The index of a series is its colour number
+    /// if `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let place = |number: usize| colours.get(number).copied().unwrap_or(number);
         let dot_colour = |number: usize| dot_colour(place(number));

@@ -8,9 +8,9 @@ use crate::network::{LinkId, Network, NodeId};
 
 /// A host that moves among base stations: the stations, the times of its moves, and the handling of its packets.
 ///
-/// A handoff takes `detection`, `registration` and `route_update`, one after another. The host receives nothing from
-/// the old station from the start. It is attached to the new one after registration, and remote packets are routed
-/// there after the update.
+/// A handoff takes `detection`, `registration` and `route_update`, one after another. From its start, the host receives
+/// nothing from the old station. It is attached to the new one after registration, and remote packets are routed there
+/// after the update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mobility {
     /// The moving host.

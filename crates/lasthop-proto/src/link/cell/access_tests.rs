@@ -105,7 +105,7 @@ fn moving(handover: HandoverSpec) -> CellUser {
     CellUser { handover: Some(handover), ..user("a", 15.0) }
 }
 
-/// Handovers at each full second, of 50 ms: 5 % of the rate, and no frame is lost.
+/// Handovers of 50 ms at each full second reduce the rate by 5 %, and lose no frame.
 #[test]
 fn handovers_interrupt_transmission() {
     let handover = HandoverSpec {

@@ -26,8 +26,8 @@ const MOST_COPIES: u8 = 2;
 const SHARE: u64 = 7;
 const SAVED: Duration = Duration::from_millis(200);
 
-/// Length of a trial of coded frames, which continue if one of 50 was useful and are otherwise off for as long, and
-/// minimum number of frames in it.
+/// Length of a trial of coded frames, and minimum number of frames in it. Coded frames continue after a trial if one of
+/// 50 was useful, and are otherwise off for the same time.
 const TRIAL: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 50;
 
