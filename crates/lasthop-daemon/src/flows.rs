@@ -58,7 +58,8 @@ impl Key {
         Self { addresses: [low.0, high.0], ports: version << 32 | u64::from(low.1) << 16 | u64::from(high.1) }
     }
 
-    /// Returns a number uniform in `[0, 1)`. Without `keys`, addresses cannot be chosen for a given number.
+    /// Returns a number uniform in `[0, 1)`. Without knowledge of `keys`, nobody can choose addresses that result in a
+    /// given number.
     pub fn uniform(&self, keys: [u64; 2]) -> f64 {
         (Keyed(keys).hash_one(self) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }

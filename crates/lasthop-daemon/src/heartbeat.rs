@@ -84,7 +84,8 @@ pub fn address_of(program: &mut Assembler, to: Reg, place: i16) {
     program.copy(to, R10).add(to, place.into());
 }
 
-/// Emits code for `R0` = address of the value of the key at [`KEY`]; jumps to `missing` if the map has no such key.
+/// Emits code that loads into `R0` the address of the value of the key at [`KEY`], and jumps to `missing` if the map
+/// has no such key.
 pub fn look_up(program: &mut Assembler, map: &Map, missing: Label) {
     address_of(program, R2, KEY);
     program.load_map(R1, map.as_fd()).call(Helper::Lookup).jump_if(R0, When::Equal, 0, missing);

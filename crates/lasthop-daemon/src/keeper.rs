@@ -110,8 +110,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the worker an order, and waits until it is executed. Without a worker it succeeds: the next one's first
-    /// order suffices.
+    /// Sends the worker an order, and waits until it is executed. Succeeds without a worker: the first order to the
+    /// next worker suffices.
     ///
     /// # Errors
     ///

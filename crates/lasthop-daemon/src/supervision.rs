@@ -218,9 +218,9 @@ pub trait Daemon: Sized {
     fn stop(&mut self, team: &mut Team<Self>) -> Result<(), Self::Error>;
 }
 
-/// Runs a daemon until SIGTERM or SIGINT. `create` returns it, with the configuration in the state and the plan; it may
-/// wake the loop through the signals' socket. `tell_level` is called with the log level of each configuration that is
-/// applied.
+/// Runs a daemon until SIGTERM or SIGINT. `create` returns the daemon for the state, which contains the configuration,
+/// and for the plan; the daemon may wake the loop through the signals' socket. `tell_level` is called with the log
+/// level of each configuration that is applied.
 ///
 /// # Errors
 ///
@@ -277,7 +277,8 @@ impl Doors {
         Ok(Self { signals, control, metrics })
     }
 
-    /// Answers requests in other threads until the returned file is dropped. Returns the requests to reload, too.
+    /// Answers requests in other threads until the returned file is dropped. Also returns the receiver of the reload
+    /// requests.
     fn serve<S: Clone + Send + 'static>(
         self,
         state: &Shared<S>,

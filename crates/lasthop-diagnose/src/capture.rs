@@ -210,8 +210,8 @@ impl<R: Read> Capture<R> {
         Self::open_all(VecDeque::from([source]))
     }
 
-    /// Starts to read files of which each continues the one before, as programs write that rotate their files.
-    /// Interfaces of the same name and link type are one. A file that is truncated or damaged ends at that place
+    /// Starts to read files each of which continues the one before, as written by programs that rotate their files.
+    /// Interfaces of the same name and link type count as one. A file that is truncated or damaged ends at that place
     /// ([`Capture::damage`]).
     ///
     /// # Errors

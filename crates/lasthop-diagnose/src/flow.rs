@@ -344,8 +344,8 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// Three packets with one timestamp cross a slow hop, the third after the answer to the first: its own answer has
-    /// the same echo, and shows nothing.
+    /// Three packets with one timestamp cross a slow hop, the third after the answer to the first. The answer to the
+    /// third has the same echo, and yields no sample.
     #[test]
     fn of_packets_with_one_stamp_the_first_asks() {
         let mut answers = Answers::default();

@@ -55,7 +55,7 @@ pub struct Crossing {
     pub reordered: u64,
     /// Maximum queueing delay between the two places, in milliseconds.
     pub longest_queue_ms: f64,
-    /// Rate of the bottleneck between them in bits of IP packets per second, if a queue showed it.
+    /// Rate of the bottleneck between the two places in bits of IP packets per second, if a queue showed it.
     pub bottleneck_bps: Option<f64>,
     /// Packets lost to corruption.
     pub corruption: u64,

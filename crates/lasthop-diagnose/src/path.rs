@@ -22,8 +22,8 @@ impl Sample {
     }
 }
 
-/// Stretch of packets over which a rate is measured: this many bytes, some twenty packets, and nanoseconds, to average
-/// over scheduling delays; or many bytes.
+/// Minimum length of a stretch of packets over which a rate is measured: in bytes (some twenty packets) and in
+/// nanoseconds, to average over scheduling delays; or in bytes alone.
 const LONG_STRETCH: u64 = 30_000;
 const LONG: i64 = 25_000_000;
 const LONGEST_STRETCH: u64 = 1_000_000;
@@ -138,8 +138,8 @@ impl Path {
     }
 
     /// Returns the sample without the time for which the receiver delayed the acknowledgment of a single packet (RFC
-    /// 1122 §4.2.3.2). A sample counts as delayed if it arrived as much later as such a timer takes than a packet would
-    /// have that found no queue, or that left right after the last one.
+    /// 1122 §4.2.3.2). A sample counts as delayed if it arrived later, by the time of such a timer, than a packet that
+    /// found no queue, or that left right after the last one.
     pub fn without_receivers_timer(&self, sample: Sample) -> Sample {
         let (Some(rate), Some(last), Some(base)) = (self.rate, self.last, self.base) else { return sample };
         let bytes = sample.volume.saturating_sub(last.volume);

@@ -142,9 +142,9 @@ impl Judge {
         }
     }
 
-    /// Learns from the losses whose time on the link is decisive: the length of the queue at which packets are dropped,
-    /// or that they are dropped at any length, as by active queue management; whether the longest queue was full; and
-    /// the more frequent cause.
+    /// Learns three properties from the losses whose time on the link is decisive: the length of the queue at which
+    /// packets are dropped (or that they are dropped at any length, as by active queue management), whether the longest
+    /// queue was full, and the more frequent cause.
     pub fn learn<'l>(&mut self, losses: impl Iterator<Item = &'l Seen> + Clone) {
         let mut drops = Vec::new();
         let mut at_longest = 0.0;
@@ -222,7 +222,7 @@ impl Judge {
     }
 
     /// Returns the delay that the packet would have had in the queue, according to its neighbours: the queue that those
-    /// before it found, plus their own size, less departures since.
+    /// before it found, plus their own size, minus the departures since.
     fn queue(&self, loss: &Seen) -> Option<f64> {
         let per_byte = self.per_byte.unwrap_or(0.0);
         let around = &loss.around;
@@ -283,8 +283,8 @@ impl Judge {
     }
 
     /// Compares the arrival of the next neighbour with its expected arrivals: if the lost packets were dropped, and if
-    /// they were on the link. It does not arrive sooner than the minimum delay after it was sent, nor sooner than it
-    /// can after the neighbour before.
+    /// they were on the link. A neighbour arrives no sooner than the minimum delay after it was sent, and no sooner
+    /// than the link permits after the neighbour before.
     fn air(&self, loss: &Seen) -> Option<Air> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;

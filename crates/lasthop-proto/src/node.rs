@@ -110,8 +110,9 @@ pub trait Node<P> {
     /// [`handle_timeout`](Node::handle_timeout) for a node that requires it of its driver.
     fn see_queue(&mut self, _waiting: usize) {}
 
-    /// Records when the packet that was polled last begins transmission, if it waits for that. A node that limits its
-    /// share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls this.
+    /// Records the time at which the packet that was polled last begins transmission, if it waits for that. A node that
+    /// limits its share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls
+    /// this.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
     /// Records that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission

@@ -100,7 +100,7 @@ const LARGEST_NUMBER: u32 = 1_000_000;
 const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
 /// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base without.
 const JIFFY: Duration = Duration::from_millis(4);
-/// Timeout of delayed acknowledgments that are enabled over a base without: 4.4BSD's maximum, and the usual value
+/// Timeout of delayed acknowledgments that are enabled over a base that has none: 4.4BSD's maximum, and the usual value
 /// since.
 const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 

@@ -188,7 +188,7 @@ impl Measure {
         if self.unit == unit.unit { self.number } else { self.number * self.factor / unit.factor }
     }
 
-    /// Returns `base`, in the smallest units (for a share: a probability), in units of this quantity.
+    /// Converts `base` from the smallest units (for a share, from a probability) to units of this quantity.
     pub fn of_base(&self, base: f64) -> f64 {
         match self.kind {
             Kind::Share => base * 100.0,

@@ -167,8 +167,8 @@ impl Frame {
         Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
     }
 
-    /// Returns the same frame as one of flow `line` to the queues below. For a driver with its own forwarding, whose
-    /// packets belong to no flow of the network.
+    /// Returns the same frame, which the queues below treat as one of flow `line`. For a driver with its own
+    /// forwarding, whose packets belong to no flow of the network.
     pub fn of_line(self, line: u32) -> Self {
         Self { place: u64::from(line) << 32 | u64::from(self.handle().0), size: self.size & !FOREIGN }
     }
@@ -448,8 +448,8 @@ pub struct DuplexDirection {
     frames: Ring<InFlight>,
     /// Number of `frames` whose transmission had begun at the last check.
     started: usize,
-    /// Frames behind these without a scheduled transmission. Used from the first urgent frame that has to wait until
-    /// the queue is empty.
+    /// Frames behind the scheduled ones, without a scheduled transmission. Used from the first urgent frame that has to
+    /// wait until the queue is empty.
     deferred: Deferred,
     /// End of the scheduled transmissions.
     busy_until: Instant,

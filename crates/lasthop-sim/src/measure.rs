@@ -130,8 +130,8 @@ impl SessionReport {
 pub struct SenderReport {
     /// Retransmission timer expiries ("coarse timeouts") at the source.
     pub timeouts: u64,
-    /// Number of these for a byte that was not lost, but had arrived or was in flight. Counted if delays vary and all
-    /// losses are observed.
+    /// Number of these timeouts for a byte that was not lost, but had arrived or was in flight. Counted if delays vary
+    /// and all losses are observed.
     pub spurious_timeouts: Option<u64>,
     /// Retransmission timer expiries at a relay.
     pub relay_timeouts: u64,
@@ -158,7 +158,7 @@ pub struct PathReport {
     pub useful: u64,
     /// Frames dropped by the queue, because it was full or by its management.
     pub queue_drops: u64,
-    /// Number of these dropped by the queue's management.
+    /// Frames among [`Self::queue_drops`] that the queue's management dropped.
     pub aqm_drops: u64,
     /// Frames that a policer in front of the queue dropped.
     pub policer_drops: u64,

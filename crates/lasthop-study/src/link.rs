@@ -145,7 +145,7 @@ pub struct MeasuredLink {
     notes: Notes,
 }
 
-/// Returns whether a path is a measurement instead of a scenario: a list of losses, or see [`tells_of_link`].
+/// Returns whether a path is a measurement instead of a scenario: a list of losses, or a path as for [`tells_of_link`].
 pub fn is_measurement(path: &Path) -> bool {
     const LISTS: [&str; 4] = ["csv", "txt", "log", "out"];
     path.extension().is_some_and(|extension| LISTS.iter().any(|list| extension == *list)) || tells_of_link(path)

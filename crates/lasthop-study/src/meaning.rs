@@ -10,7 +10,8 @@ use lasthop_sim::network::Network;
 pub struct Meaning {
     /// The scheme.
     pub scheme: &'static Scheme,
-    /// Index, in the list of schemes, of the scheme whose runs it shares; its own index if it has runs of its own.
+    /// Index, in the list of schemes, of the scheme whose runs this scheme shares; its own index if it has runs of its
+    /// own.
     pub runs_of: usize,
     /// Scheme whose runs it shares, if another.
     pub same_as: Option<&'static Scheme>,

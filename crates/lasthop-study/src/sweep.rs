@@ -103,7 +103,7 @@ pub struct Point {
     pub values: Vec<String>,
     /// Scheme.
     pub scheme: &'static Scheme,
-    /// Scheme whose runs it shares with the same values, because the scenario fixes the difference between them.
+    /// Scheme whose runs the point shares at the same values, because the scenario fixes the difference between them.
     pub same_as: Option<&'static Scheme>,
 }
 
@@ -314,8 +314,8 @@ impl Sweep {
         &self.points
     }
 
-    /// Returns the columns of its rows: the axes, the scheme, `same_as` if some points are the same runs as others, the
-    /// number of runs, and mean and interval of each metric.
+    /// Returns the columns of the sweep's rows: the axes, the scheme, `same_as` if some points are the same runs as
+    /// others, the number of runs, and mean and interval of each metric.
     pub fn columns(&self) -> &[(String, Kind)] {
         &self.columns
     }

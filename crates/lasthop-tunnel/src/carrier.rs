@@ -30,8 +30,8 @@ impl Mac {
     /// Broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Converts it to the form used by sessions: the first six bytes of an IPv6 address. Each host thus is a network of
-    /// its own, whose handshakes are limited separately, and a group address is a multicast address.
+    /// Converts the address to the form used by sessions: the first six bytes of an IPv6 address. Each host thus is a
+    /// network of its own, whose handshakes are limited separately, and a group address is a multicast address.
     pub fn address(self) -> SocketAddr {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&self.0);

@@ -34,7 +34,7 @@ pub fn drop_unless(program: Assembler, pass: Label) -> Vec<Instruction> {
     complete(program, DROP, pass, NEXT)
 }
 
-/// Completes a program at an interface: it passes the frame on at `pass`, and does not continue here.
+/// Completes a program at an interface: from the label `pass` on, the program passes the frame on and ends.
 pub fn pass_at(mut program: Assembler, pass: Label) -> Vec<Instruction> {
     program.place(pass).set(R0, NEXT).exit();
     program.finish()

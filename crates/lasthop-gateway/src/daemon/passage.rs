@@ -209,7 +209,7 @@ impl Passage {
     }
 
     /// Records a packet that did not pass on this way for an unknown reason, so that the way must be proven again.
-    /// Returns the number of consecutive ones.
+    /// Returns the number of consecutive such packets.
     pub fn doubted(&mut self, treatment: Treatment, family: Family, way: Way) -> u32 {
         let lane = self.lane_mut(treatment, family);
         lane.proven[way as usize] = None;

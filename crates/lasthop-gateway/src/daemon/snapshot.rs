@@ -64,13 +64,14 @@ pub struct PacketCounters {
     pub truncated: u64,
     /// Packets of interfaces that no rule names, or no longer names; they passed.
     pub strangers: u64,
-    /// Times that the queue was full and packets bypassed it; on a bridge, frames lost because a buffer was full.
+    /// Number of times that the queue was full and packets bypassed it; on a bridge, frames lost because a buffer was
+    /// full.
     pub overflows: u64,
     /// Verdicts that the kernel refused; on a bridge, frames to forward that it refused.
     pub verdict_failures: u64,
 }
 
-/// Statistics of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
+/// Statistics of one rule. Under `observe`, the counters of snoop's actions count the actions that it would have taken.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuleSnapshot {

@@ -66,8 +66,8 @@ pub(super) struct Way<'a> {
     pub forwarded: u32,
 }
 
-/// Returns whether routing sends packets with the gateway's mark to another interface than those with the mark of
-/// forwarded ones. For multipath routes the kernel returns the same one for both.
+/// Returns whether routing sends packets with the gateway's mark to a different interface than packets with the mark of
+/// forwarded ones. For multipath routes the kernel returns the same interface for both.
 fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), way: &Way<'_>) -> bool {
     way.by.is_some_and(|by| {
         routes.leaves_by(ends, way.mark).is_some_and(|other| other != by)

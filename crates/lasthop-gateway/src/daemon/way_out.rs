@@ -40,8 +40,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const MOST_HELD: usize = 512;
 /// Time for which SYNs pass after a trial without an answer, unless another server answers.
 const REST: Duration = Duration::from_secs(2);
-/// Time for an answer to a trial after the answer to the forwarded packet: longer than until the kernel retransmits the
-/// trial.
+/// Time for an answer to a trial after the answer to the forwarded packet: longer than the time after which the kernel
+/// retransmits the trial.
 const MUCH_LATER: Duration = Duration::from_millis(1500);
 /// Time for an answer to the forwarded packet.
 const WATCHED: Duration = Duration::from_secs(6);

@@ -61,8 +61,8 @@ impl Repairs {
     }
 }
 
-/// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions say what it would have
-/// done.
+/// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions count the actions that
+/// it would have taken.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RuleCounters {
     /// Name of the rule.
@@ -98,7 +98,7 @@ pub struct RuleCounters {
     /// Segments lost beyond the gateway, as acknowledgments show; each counts once. Zero for connections that are not
     /// examined (bypass, and the untreated share).
     pub wireless_losses: u64,
-    /// Segments that were missing from the wired side and arrived so much later that they were retransmissions.
+    /// Segments that were missing from the wired side and arrived so late that they must be retransmissions.
     pub wired_losses: u64,
     /// Segments missing from the wired side that arrived so soon that they were reordered rather than lost.
     pub wired_reordered: u64,

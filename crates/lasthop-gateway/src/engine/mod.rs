@@ -91,8 +91,8 @@ impl Engine {
     }
 
     /// Applies another configuration. A connection keeps its treatment and its arm if a rule of the same name and mode
-    /// remains; otherwise it moves to the first rule that now matches it, or is removed. Appends packets that were held
-    /// back and no longer are to `out`.
+    /// remains; otherwise it moves to the first rule that now matches it, or is removed. Appends packets that are no
+    /// longer held back to `out`.
     pub fn reconfigure(&mut self, now: Instant, config: EngineConfig, out: &mut Vec<Injection>) {
         let mut old: Vec<Option<Treatment>> = std::mem::take(&mut self.treatments).into_iter().map(Some).collect();
         let mut moved = vec![None; old.len()];

@@ -115,9 +115,9 @@ pub struct Sending {
 pub struct Receiving {
     /// TCP configuration of this end.
     pub config: Arc<TcpConfig>,
-    /// Local end: an address of the host, and a port. Several receivers may wait at the same; they get connections
-    /// first come, first served. A connection has the configuration of the receiver that was first when its SYN
-    /// arrived.
+    /// Local end: an address of the host, and a port. Several receivers may wait at the same local end; each new
+    /// connection goes to the one that has waited longest. A connection has the configuration of the receiver that was
+    /// first when its SYN arrived.
     pub local: SocketAddr,
     /// Remote end to accept; `None` accepts any.
     pub remote: Option<SocketAddr>,

@@ -121,8 +121,8 @@ impl<P> Arq<P> {
         Self { sender: Sender::new(&config), receiver: Receiver::new(), out: VecDeque::new(), config }
     }
 
-    /// Returns the number of unacknowledged frames, including given-up ones until the other end knows: at most the
-    /// window.
+    /// Returns the number of unacknowledged frames, including given-up ones until the other end knows of them: at most
+    /// the window.
     pub fn unacknowledged(&self) -> usize {
         self.sender.unacknowledged()
     }

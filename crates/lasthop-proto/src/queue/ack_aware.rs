@@ -125,9 +125,9 @@ impl<T: Queued> AckAware<T> {
         }
     }
 
-    /// Removes acknowledgments made redundant by one of `ack`. Returns its own standing, and the position that has
-    /// become free. A series of duplicates stays complete, including the first, since a sender counts them; remaining
-    /// packets of its connection keep their order.
+    /// Removes acknowledgments made redundant by `item`, which acknowledges `ack`. Returns the standing of `item`, and
+    /// the position that has become free. A series of duplicates stays complete, including the first, since a sender
+    /// counts them; remaining packets of its connection keep their order.
     fn make_way(&mut self, item: &T, ack: Seq, dropped: &mut Vec<T>) -> (Standing, Option<u64>) {
         let mut standing = Standing::Replaceable(ack);
         let mut place = None;

@@ -67,7 +67,8 @@ pub struct StepSeries {
 }
 
 impl LineChart {
-    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). Further series have colours by index.
+    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). The index of a series is its colour
+    /// number if `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let style = |number| (Mark::of_series(number), colour(number));

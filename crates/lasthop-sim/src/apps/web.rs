@@ -1,4 +1,4 @@
-//! Web browsing, as ns-2's class `Http` (`tcl/http/http.tcl`) with the distributions of Mah (INFOCOM 1997).
+//! Web browsing, as in ns-2's class `Http` (`tcl/http/http.tcl`) with the distributions of Mah (INFOCOM 1997).
 
 use lasthop_proto::random::Stream;
 use lasthop_proto::time::Instant;

@@ -157,7 +157,8 @@ impl Assembler {
         self.push(STORE | size as u8, to, R0, offset, value)
     }
 
-    /// Emits `R0` = packet bytes at offset `at`, in network order; the program returns 0 if they do not exist.
+    /// Emits code that loads packet bytes at offset `at`, in network order, into `R0`; the program returns 0 if they do
+    /// not exist.
     pub fn load_packet(&mut self, size: Size, at: i32) -> &mut Self {
         self.push(LOAD_ABSOLUTE | size as u8, R0, R0, 0, at)
     }

@@ -26,7 +26,8 @@ enum Slot<P> {
 pub(super) struct Receiver<P> {
     /// First missing number; all before arrived, or were skipped.
     expected: u16,
-    /// State of the numbers starting at `expected`. If there is one, the first is missing. Go-back-N has only that one.
+    /// States of the numbers starting at `expected`. If there are any, the first number is missing. Go-back-N has only
+    /// that first state.
     slots: VecDeque<Slot<P>>,
     /// Number of slots that are [`Slot::Held`].
     held: usize,

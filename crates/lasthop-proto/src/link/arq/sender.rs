@@ -19,7 +19,8 @@ struct Frame<P> {
     /// Expiry of the frame's timer. For a given-up frame at the front of the window: time of the next notice to the
     /// other end.
     due: Instant,
-    /// Retransmissions of this frame for its own sake; those made while going back to an earlier one do not count.
+    /// Number of retransmissions because this frame was missing; those made while going back to an earlier frame do not
+    /// count.
     retransmissions: u32,
     /// Number of expiries of the frame's timer, as counted by [`Rto`].
     doublings: u8,

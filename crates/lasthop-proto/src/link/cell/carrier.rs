@@ -51,7 +51,7 @@ impl Carrier {
     }
 
     /// Begins a TTI with resource blocks for new data: brings the averages of the competing users up to date, and lets
-    /// them take part. Returns the resource blocks that their repeats leave.
+    /// these users take part. Returns the resource blocks that their repeats leave.
     pub(super) fn begin(&mut self, spec: &CellSpec, tti: u64, units: u32) -> u32 {
         let mut left = units;
         if self.channels.len() > self.left.len() {

@@ -65,7 +65,7 @@ pub(super) struct Line<T> {
     on_air: Vec<Block>,
     harq: VecDeque<Block>,
     rlc: VecDeque<Block>,
-    /// Time on the medium before the current transmission, start of that, and its share of the TTI.
+    /// Time on the medium before the current transmission; start of the current transmission, and its share of the TTI.
     busy: Duration,
     current: (Instant, Duration),
 }

@@ -203,8 +203,8 @@ impl Budget {
         copies_to(RESIDUAL, missing, loss)
     }
 
-    /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few wait
-    /// for a retransmission.
+    /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few
+    /// packets wait for a retransmission.
     pub fn prompt_copies(&self) -> u8 {
         let loss = self.loss();
         if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }

@@ -122,8 +122,8 @@ impl Cap {
         self.bytes
     }
 
-    /// Signals congestion. Returns `Some` if the source is signalled by a cut now, or was by the last one, to which it
-    /// may not have reacted yet.
+    /// Signals congestion. Returns `Some` if the source is signalled by a cut now, or was signalled by the last cut and
+    /// may not have reacted to it yet.
     pub fn signal(&mut self, now: Instant, load: Load, edge: Edge) -> Option<Told> {
         let is_recent = |rounds, most| rounds < most && now.since(self.cut_at) < PATIENCE;
         match self.effect {

@@ -50,7 +50,8 @@ pub(super) struct Congestion {
     rounds: u32,
     marks: u32,
     until: Instant,
-    /// Frames of the last seconds, lost frames, and whether the hop was full; the current second last.
+    /// Counts for each of the last seconds: frames, lost frames, and signs that the hop was full. The current second is
+    /// the last entry.
     seconds: VecDeque<(u64, u64, u32)>,
     turn: Instant,
     broken: Option<Instant>,
@@ -115,8 +116,8 @@ pub(super) enum Signs {
     Free,
 }
 
-/// Returns the signs by delay and marks: a standing queue, or one twice as long at the end if more was lost than
-/// corruption explains.
+/// Returns the signs of congestion in delay and marks: a standing queue, or a queue twice as long at the end if more
+/// was lost than corruption explains.
 pub(super) fn signs(round: &Round, target: Duration) -> Signs {
     let overflows = round.above > target.saturating_mul(2) && round.excess > 0;
     if round.standing > target || overflows || round.marks > 0 { Signs::Full } else { Signs::Free }
@@ -148,8 +149,8 @@ mod tests {
         }
     }
 
-    /// 31 % for ten seconds trip the breaker, nine seconds do not; with a standing queue it is congestion. 19 % on
-    /// average close it.
+    /// A loss of 31 % for ten seconds trips the breaker, for nine seconds it does not; with a standing queue it is
+    /// congestion. A loss of 19 % on average closes the breaker.
     #[test]
     fn the_breaker_by_hand() {
         let mut congestion = Congestion::new();

@@ -96,7 +96,7 @@ impl<I: Item> Ingress<I> {
     }
 
     /// Adapts the target to the hop's round trip: while a hole is repaired a flow stalls, and its source then sends a
-    /// burst of about a round trip of the hop. If the rate is estimated, `rate` is the current estimate.
+    /// burst of about the data of one round trip of the hop. If the rate is estimated, `rate` is the current estimate.
     pub fn tune(&mut self, trip: Duration, rate: Option<u64>) {
         if let Some(rate) = rate {
             let target = self.given.max(frames(rate));

@@ -195,8 +195,8 @@ impl<I: Item> Hop<I> {
         Account::longest_wait(reports(&self.config), class, self.detector.round_trip(), self.control.rate())
     }
 
-    /// Returns the maximum number of symbols in flight: the capacity of four round trips, for which a symbol is
-    /// repaired at most, and some more.
+    /// Returns the maximum number of symbols in flight: the capacity of four round trips, the maximum time for which a
+    /// symbol is repaired, and a margin.
     fn window(&self) -> u64 {
         let bits = u128::from(self.control.rate()) * u128::from(self.detector.round_trip().as_nanos()) / 1_000_000_000;
         (4 * bits / (1500 * 8)).min(1 << 40) as u64 + 128

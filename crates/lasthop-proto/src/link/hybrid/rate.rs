@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 const LEAST: u64 = 8_000;
 const MOST: u64 = 100_000_000_000;
 
-/// Initial rate, in bits per second. With the startup gain 1 Mbps, about ten packets in 100 ms (RFC 6928).
+/// Initial rate, in bits per second. With the startup gain it is 1 Mbps: about ten packets in 100 ms (RFC 6928).
 const FIRST: u64 = 500_000;
 
 /// Number of rounds over which the maximum rate is taken, and between trials.
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(paces, BTreeSet::from([750_000, MBPS, 1_250_000]));
     }
 
-    /// A trial for which the sources lacked packets says nothing: another one follows in two rounds.
+    /// A trial for which the sources lacked packets gives no information: another one follows in two rounds.
     #[test]
     fn a_trial_without_packets_is_repeated_soon() {
         let mut hop = Hop::new();
@@ -517,8 +517,8 @@ mod tests {
         assert_eq!(hop.hear(MBPS, 0), MBPS);
     }
 
-    /// The shortest round trip is that of a frame without a packet: a frame of 17 ms at 0.7 Mbps is not a queue. More
-    /// is.
+    /// The shortest round trip is that of a frame without a packet: a delay of 17 ms, one frame at 0.7 Mbps, is not a
+    /// queue. A longer delay is a queue.
     #[test]
     fn a_frame_on_the_air_is_no_queue() {
         let hop = || {

@@ -19,8 +19,8 @@ const ROUNDS_TAKE: Duration = Duration::from_millis(60);
 const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
 /// Returns the time for which a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the
-/// time of four repair rounds. If packets are passed on sooner, their source retransmits, which waits for the same
-/// hole.
+/// time of four repair rounds. If packets are passed on sooner, their source retransmits, and the retransmission waits
+/// for the same hole.
 pub(super) fn hold(trip: Duration) -> Duration {
     (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
 }

@@ -319,8 +319,8 @@ mod tests {
         let round = hear(180, 120, 180).unwrap();
         assert_eq!((round.supply, round.demand, round.standing), (Supply::Ample, Supply::Ample, Duration::ZERO));
     }
-    /// A packet that left marked is reported a round later, and one that was lost three: neither was marked on the hop.
-    /// A second mark in addition was, and so was one after the time for reports has passed.
+    /// A packet that left marked is reported one round later, or three rounds later if it was lost: neither was marked
+    /// on the hop. A second mark in addition was set on the hop, as was a mark after the time for reports has passed.
     #[test]
     fn own_marks_are_not_the_hops() {
         let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());

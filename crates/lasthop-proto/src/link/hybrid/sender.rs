@@ -29,8 +29,8 @@ const MOST_LOST: usize = 256;
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
 
-/// Minimum time without feedback that is an outage, in probe timeouts, and otherwise. Shorter gaps lose little, and are
-/// common on half-duplex links.
+/// Minimum time without feedback that counts as an outage: in probe timeouts, and absolute. Shorter gaps lose little,
+/// and are common on half-duplex links.
 const OUTAGE: u64 = 2;
 const SHORTEST_OUTAGE: Duration = Duration::from_millis(100);
 

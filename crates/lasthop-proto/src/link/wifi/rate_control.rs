@@ -25,7 +25,7 @@ const FIRST_PROBE_INTERVAL: Duration = Duration::from_millis(4);
 const SCALE: u64 = 4096;
 /// Weight of the past in a probability's average, in percent.
 const PAST: u64 = 75;
-/// A probability counts at most as this, in percent: the rest is overhead of retries that cannot be avoided.
+/// Maximum value of a probability in comparisons, in percent: the rest is overhead of retries that cannot be avoided.
 const MOST: u64 = 90;
 /// A rate with a lower probability than this, in percent, is not used.
 const LEAST: u64 = 10;

@@ -101,8 +101,8 @@ pub enum RecoveryGuard {
     None,
     /// Not before `recover` is acknowledged, also after a timeout (RFC 6582 §3.2, "careful").
     Careful,
-    /// One for each window of data: not while data is unacknowledged that was outstanding at the last recovery or
-    /// timeout. [`RecoveryGuard::Careful`] requires one byte more.
+    /// One for each window of data: none while data that was outstanding at the last recovery or timeout is
+    /// unacknowledged. [`RecoveryGuard::Careful`] requires one byte more.
     OncePerWindow,
     /// ns-2: [`RecoveryGuard::Careful`], but not before the first data is acknowledged (`bugfix_ss_`).
     Ns2,

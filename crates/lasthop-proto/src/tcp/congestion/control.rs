@@ -134,7 +134,8 @@ pub enum Episode {
         /// Round trip of the handshake.
         rtt: Option<Duration>,
     },
-    /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
+    /// Loss or an ECN mark: the congestion control sets its threshold and remembers the values that [`Episode::Undone`]
+    /// restores.
     Reduce(Reduction),
     /// The reduction has ended: all data outstanding at its start is acknowledged.
     Ended,
@@ -271,8 +272,8 @@ pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns whether the window is deliberately so small that the data in flight now says nothing about the path's
-    /// rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
+    /// Returns whether the window is deliberately so small that the data in flight now gives no information about the
+    /// path's rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
     fn holds_back(&self) -> bool {
         false
     }

@@ -38,8 +38,8 @@ pub(super) enum SlowStart {
 
 /// Number of samples from which the minimum round trip of a round counts, in both kinds.
 const SAMPLES: u32 = 8;
-/// Lower bound of the rise of a round trip that does not end slow start, which is an eighth of the round trip between
-/// the bounds.
+/// Lower bound of the rise of the round trip that ends slow start. Between the bounds, it is an eighth of the round
+/// trip.
 const LEAST_RISE: Duration = Duration::from_millis(4);
 /// Upper bound of that rise.
 const MOST_RISE: Duration = Duration::from_millis(16);

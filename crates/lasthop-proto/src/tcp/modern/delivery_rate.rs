@@ -113,7 +113,7 @@ impl RateSampler {
     }
 
     /// Returns the sample of an acknowledgment that delivered `delivered` segments. An interval below the shortest
-    /// round trip says nothing about the path.
+    /// round trip gives no information about the path.
     pub fn sample(
         &mut self,
         now: Instant,
@@ -159,7 +159,7 @@ impl RateSampler {
     }
 
     /// Records that the application leaves the window unused: the data in flight now, and data sent before it is
-    /// delivered, says nothing about the path's rate.
+    /// delivered, gives no information about the path's rate.
     pub fn limit_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
     }

@@ -112,8 +112,8 @@ mod tests {
         }
     }
 
-    /// §4.6: up to a ratio of two each out-of-order segment, beyond it the first three and then one for every R; a new
-    /// event begins when all is in order.
+    /// §4.6: up to a ratio of two, each out-of-order segment is acknowledged; beyond it, the first three are, and then
+    /// one of every R. A new event begins when all is in order.
     #[test]
     fn the_first_three_duplicates_leave_at_once() {
         let event = |mut acks: AckRatio| {

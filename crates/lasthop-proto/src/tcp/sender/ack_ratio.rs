@@ -8,11 +8,11 @@ use super::Sender;
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 
-/// Minimum and initial ratio. RFC 5690 §4.5 allows 1 if the window is at most three segments, and allows to omit that.
+/// Minimum and initial ratio. RFC 5690 §4.5 allows 1 if the window is at most three segments, and makes this optional.
 const LEAST: u8 = 2;
 
-/// Number of acknowledgments after one with a gap after which the missing ones are declared lost instead of reordered
-/// (RFC 5690 §5.4, like duplicates for data).
+/// Number of acknowledgments that must follow a gap before the missing ones are declared lost instead of reordered (RFC
+/// 5690 §5.4, like duplicates for data).
 const PATIENCE: u8 = 3;
 
 /// Effect of an acknowledgment on the stream.

@@ -164,7 +164,7 @@ mod tests {
         policer.rate().is_some()
     }
 
-    /// Linux `bbr_lt_bw_sampling`: an interval longer than an hour and 11 minutes says nothing about a policer.
+    /// Linux `bbr_lt_bw_sampling`: an interval longer than an hour and 11 minutes gives no information about a policer.
     #[test]
     fn an_interval_of_hours_shows_no_policer() {
         assert!(looks_policed(1000));

@@ -50,8 +50,8 @@ pub(super) struct News {
     pub rexmit: Option<Permit>,
     pub newest: Option<Candidate>,
     reordered: Option<Seq>,
-    /// Transmission times of the first and the last of the segments that it acknowledges, or selectively acknowledges,
-    /// and that were sent once.
+    /// Transmission times of the first and the last of the segments sent once that the acknowledgment covers
+    /// cumulatively, and of those that it covers selectively.
     pub acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
     pub repeated_acked: bool,

@@ -33,7 +33,7 @@ impl Backpressure {
 }
 
 impl Rack {
-    /// Records when the segment polled last begins transmission.
+    /// Records the time at which the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         self.backpressure.queue.get_or_insert_default().add(now, queued);
     }
