@@ -79,7 +79,7 @@ impl Heartbeat {
     }
 }
 
-/// Emits code for `to` = address of a stack offset.
+/// Emits code that loads the address of a stack offset into `to`.
 pub fn address_of(program: &mut Assembler, to: Reg, place: i16) {
     program.copy(to, R10).add(to, place.into());
 }

@@ -47,7 +47,7 @@ pub struct Crossing {
     pub to: SocketAddr,
     /// Number of the capture that was taken nearer to the sender: 1 or 2.
     pub near: u8,
-    /// Data packets that passed there while both captures were running.
+    /// Data packets that passed the place nearer to the sender while both captures were running.
     pub packets: u64,
     /// Packets that reached the other place and are not in the capture nearer to the sender.
     pub unseen: u64,

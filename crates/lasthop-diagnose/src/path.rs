@@ -56,7 +56,7 @@ pub struct Path {
     rates: Option<Box<Rates>>,
     /// Rate in bits per second, updated at intervals of some stretches.
     rate: Option<f64>,
-    /// Sum and number of deviations of arrivals from those at the rate.
+    /// Sum and number of deviations of arrivals from those expected at the rate.
     deviation: (f64, u64),
 }
 
@@ -96,7 +96,7 @@ impl Path {
         self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
     }
 
-    /// Returns the mean deviation of arrivals from those at the rate, in nanoseconds.
+    /// Returns the mean deviation of arrivals from those expected at the rate, in nanoseconds.
     pub fn jitter(&self) -> f64 {
         if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
     }

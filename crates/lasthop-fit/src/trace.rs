@@ -77,7 +77,7 @@ impl LossTrace {
         self
     }
 
-    /// Returns the packets with one each `interval`, if their times are unknown.
+    /// Returns the packets, one per `interval` if their times are unknown.
     pub fn at_even_times(mut self, interval: Duration) -> Self {
         if self.clock == Clock::Unknown {
             for (number, packet) in (0_u64..).zip(&mut self.packets) {

@@ -214,7 +214,7 @@ impl PortElement for Pacer {
     }
 }
 
-/// Returns the frame of an acknowledgment created from another, whose bytes it has.
+/// Returns the frame of an acknowledgment that was created from another one and has its bytes.
 fn made(packet: &Packet<Bytes>) -> Option<Vec<u8>> {
     let (bytes, view, _) = whole(&packet.payload)?;
     Some([&packet.payload[..ETHERNET], &acknowledge(bytes, &view, packet.tcp()?)].concat())

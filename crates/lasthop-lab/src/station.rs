@@ -36,7 +36,7 @@ pub struct Site<'l> {
     pub wired: Vec<String>,
     /// Hosts beyond the lossy link.
     pub beyond: Vec<Ipv4Addr>,
-    /// Element that the simulator runs there, with all its parameters.
+    /// Element that the simulator runs at the base station, with all its parameters.
     pub element: &'l AnyElement,
     /// Indicates whether its decisions are recorded.
     pub captures: Captures,

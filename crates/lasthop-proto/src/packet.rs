@@ -320,7 +320,7 @@ impl SackBlocks {
 /// Options of acknowledgment congestion control. No segment has both: one is for SYNs, the other for data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestionOption {
-    /// Its sender complies with received ratios, and may send some (RFC 5690 §4.1).
+    /// The sender of the SYN complies with received ratios, and may send ratios (RFC 5690 §4.1).
     Permitted,
     /// Number of segments per acknowledgment (RFC 5690 §4.2).
     Ratio(NonZeroU8),

@@ -48,7 +48,7 @@ pub enum LinkRepair {
     Repeat,
     /// A fixed share of coded frames, without retransmission.
     Share,
-    /// Retransmission of lost packets, and copies and coded frames if that is too late.
+    /// Retransmission of lost packets, with copies and coded frames where retransmission is too late.
     Adaptive,
     /// Coded frames after each block of packets if losses occur, and retransmission of packets that these do not
     /// restore; the base station reports periodically, the mobile host on events (AIRMAIL).

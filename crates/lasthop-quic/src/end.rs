@@ -78,7 +78,7 @@ pub struct QuicEnd {
     over: Switch,
     /// Datagrams in the queue of its host.
     host_queue: HostQueue,
-    /// Time at which that queue has capacity again, while a datagram may wait.
+    /// Time at which the host's queue has capacity again, while a datagram may wait.
     room: Room,
 }
 

@@ -96,9 +96,9 @@ const LARGEST_WINDOW: u32 = 65_535;
 /// Maximum of other numbers. No practical value exceeds this maximum, and it is far from overflow.
 const LARGEST_NUMBER: u32 = 1_000_000;
 
-/// Ticks of 4.4BSD, for `clock` set to ticks over a base without.
+/// Ticks of 4.4BSD, for `clock` set to ticks over a base that has none.
 const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
-/// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base without.
+/// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base that has none.
 const JIFFY: Duration = Duration::from_millis(4);
 /// Timeout of delayed acknowledgments that are enabled over a base that has none: 4.4BSD's maximum, and the usual value
 /// since.

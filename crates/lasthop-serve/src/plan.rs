@@ -72,7 +72,7 @@ pub struct State {
     pub limit: String,
 }
 
-/// Scheme that is not what its name says in this scenario.
+/// Scheme that differs from its name in this scenario.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Remark {
     /// Name of the scheme.

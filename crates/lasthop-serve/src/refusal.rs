@@ -12,7 +12,7 @@ pub struct Refusal {
     pub message: String,
     /// Key of the scenario in question, if there is one.
     pub key: Option<String>,
-    /// Parameter of the request in question: the page shows the message beside its control.
+    /// Parameter of the request in question: the page shows the message next to the parameter's control.
     pub control: Option<String>,
 }
 

@@ -158,7 +158,7 @@ impl Choice for Repair {
 pub enum Medium {
     /// A separate one for each direction.
     Own,
-    /// A common one, with both ends taking turns, as on Wi-Fi.
+    /// A common medium, with both ends taking turns, as on Wi-Fi.
     Shared,
 }
 

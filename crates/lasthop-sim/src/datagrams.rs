@@ -104,7 +104,7 @@ pub struct Arrived {
     pub datagrams: u64,
     /// Bytes of payload.
     pub bytes: u64,
-    /// Arrival of the last one; `None` if none arrived.
+    /// Arrival of the last datagram; `None` if none arrived.
     pub last: Option<Instant>,
     /// Number of datagrams dropped by a full queue.
     pub dropped: u64,

@@ -34,7 +34,7 @@ pub struct Network {
     pub sessions: Vec<SessionSpec>,
     /// The host that moves among base stations, if any. With only one of its links, the links form a tree.
     pub mobility: Option<Mobility>,
-    /// End of the run at the latest. It ends earlier if every flow has finished.
+    /// Latest end of the run. The run ends earlier if every flow has finished.
     pub limit: Instant,
 }
 

@@ -136,7 +136,7 @@ pub struct MeasuredLink {
     /// Diagnosis of a capture, and the number of the flow that was used.
     pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
-    /// Directions whose rate may be higher: `down`, `up`.
+    /// Directions whose rate may be higher than measured: `down`, `up`.
     at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
     /// Reasons why a value is missing, in parentheses.

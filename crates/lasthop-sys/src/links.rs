@@ -82,7 +82,7 @@ impl Links {
         self.found.iter().find(|link| link.name == name).map(|link| link.index)
     }
 
-    /// Returns the smallest of their MTUs, in bytes; `None` without interfaces.
+    /// Returns the smallest of the interfaces' MTUs, in bytes; `None` without interfaces.
     pub fn mtu(&self) -> Option<u16> {
         let least = self.found.iter().map(|link| link.mtu).min()?;
         Some(u16::try_from(least).unwrap_or(u16::MAX))

@@ -184,7 +184,7 @@ pub struct PeerPlan {
     pub preshared: Option<String>,
     /// Address at which the peer is called.
     pub endpoint: Option<SocketAddr>,
-    /// Last address known to a previous worker, where it is called if it has no endpoint.
+    /// Last address known to a previous worker, at which the peer is called if it has no endpoint.
     pub last: Option<SocketAddr>,
     /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
@@ -202,12 +202,12 @@ pub struct PeerPlan {
     pub queue: u32,
     /// Share of unrepaired flows, in 10⁻⁶.
     pub ab: u32,
-    /// Keys that select these flows, equal at both ends.
+    /// Keys that select the unrepaired flows, equal at both ends.
     pub ab_keys: [u64; 2],
 }
 
 impl PeerPlan {
-    /// Returns whether both have the same configuration.
+    /// Returns whether both peers have the same configuration.
     pub fn is_same(&self, other: &Self) -> bool {
         let plain = |peer: &Self| Self { last: None, ..peer.clone() };
         plain(self) == plain(other)

@@ -22,7 +22,7 @@ pub enum Checksum {
 pub enum Checksums {
     /// Both checksums are right.
     Hold,
-    /// IPv4's checksum is right or absent, TCP's is wrong.
+    /// IPv4's checksum is correct or absent, TCP's is wrong.
     TcpWrong,
     /// IPv4's checksum is wrong: no part of the packet is reliable.
     IpWrong,

@@ -90,7 +90,7 @@ pub struct RuleSnapshot {
     /// Connections with state now that pass untreated because both SYNs had an option that protects segments (TCP-MD5,
     /// TCP-AO).
     pub flows_guarded: u64,
-    /// Packets that passed untreated because such an option protects them.
+    /// Packets that passed untreated because an option such as TCP-MD5 protects them.
     pub packets_guarded: u64,
     /// Local retransmissions triggered by duplicate acknowledgments.
     pub repairs_duplicate: u64,
@@ -159,7 +159,7 @@ pub struct RelaySnapshot {
     pub passed: u64,
     /// Segments retransmitted over the hop below the wireless side's TCP.
     pub repairs: u64,
-    /// Duplicate acknowledgments withheld from that TCP.
+    /// Duplicate acknowledgments withheld from the wireless side's TCP.
     pub dup_acks_suppressed: u64,
     /// The wired side.
     pub wired: RelaySide,

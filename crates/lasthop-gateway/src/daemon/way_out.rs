@@ -31,10 +31,10 @@ use crate::split::{Marks, SplitCounters};
 
 /// Maximum time for which a busy loopback device may delay a packet.
 const LOOPBACK: Duration = Duration::from_millis(50);
-/// Lifetime of the result whether that device carries SYNs: if it does, and if it does not.
+/// Lifetime of the finding on whether the loopback device carries SYNs: if it does, and if it does not.
 const CARRIES: Duration = Duration::from_secs(10);
 const CARRIES_NOT: Duration = Duration::from_secs(60);
-/// Minimum time between checks whether a redirected packet arrived, once that way is proven.
+/// Minimum time between checks whether a redirected packet arrived, once that path is proven.
 const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
@@ -136,7 +136,7 @@ impl Decoy {
 struct Far {
     /// Number of answered relay connections at the last check.
     answered: u64,
-    /// True if any was answered since the rules last changed.
+    /// True if any relay connection was answered since the rules last changed.
     proven: bool,
     /// Number of consecutive unanswered trials whose forwarded packets were answered.
     silent: u32,

@@ -79,7 +79,8 @@ pub struct RuleCounters {
     pub bytes: [u64; 2],
     /// Packets that passed untreated because an option protects them, such as TCP-MD5's or TCP-AO's.
     pub packets_guarded: u64,
-    /// Currently tracked connections whose SYNs both had such an option: none of their packets is treated.
+    /// Currently tracked connections whose SYNs both had an option that protects segments: none of their packets is
+    /// treated.
     pub flows_guarded: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
@@ -93,7 +94,7 @@ pub struct RuleCounters {
     pub sack_hidden: u64,
     /// Packets absorbed: old acknowledgments, and data segments that the receiver already has.
     pub absorbed: u64,
-    /// Acknowledgments sent in answer to such data segments.
+    /// Acknowledgments sent in answer to data segments that the receiver already has.
     pub local_acks: u64,
     /// Segments lost beyond the gateway, as acknowledgments show; each counts once. Zero for connections that are not
     /// examined (bypass, and the untreated share).

@@ -163,7 +163,7 @@ impl Tables {
         }
     }
 
-    /// Checks whether the kernel accepts such rules: `--test` does not always ask it.
+    /// Checks whether the kernel accepts such rules: `--test` does not always ask the kernel.
     pub fn probe(&self) -> Result<(), FirewallError> {
         if self.is_native() {
             return Ok(());

@@ -134,7 +134,7 @@ fn on_runtime<T>(run: &Run, work: impl Future<Output = io::Result<T>>) -> io::Re
     done.transpose()
 }
 
-/// Runs `work`, and checks in intervals whether the run has ended.
+/// Runs `work`, and checks at intervals whether the run has ended.
 async fn unless_over<T>(run: &Run, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     loop {

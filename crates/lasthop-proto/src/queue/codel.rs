@@ -49,7 +49,7 @@ pub struct CoDel {
     dropping: bool,
     /// 1/√count in units of 2⁻¹⁶.
     inverse_root: u16,
-    /// Time at which the delay, above the target since one interval before, permits a drop.
+    /// Time at which the delay permits a drop: one interval after it first exceeded the target.
     above_until: Option<Ticks>,
     drop_next: Ticks,
 }

@@ -207,7 +207,7 @@ impl Sender {
         self.stream.is_awake()
     }
 
-    /// Records when the segment polled last begins transmission.
+    /// Records the time at which the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         each!(&mut self.kind, sender => sender.schedule_departure(now, queued));
     }

@@ -23,7 +23,7 @@ pub struct Mobility {
     pub kind: HandoffKind,
     /// Time until the host detects that it needs another station.
     pub detection: Duration,
-    /// Time from detection until the new station has registered it.
+    /// Time from detection until the new station has registered the host.
     pub registration: Duration,
     /// Time from registration until routes change. If `None`, it is the sum of the links' delays from the new station
     /// to the place of the change.
@@ -57,7 +57,7 @@ pub enum HandoffKind {
     /// Packets in the old station's queue, and those that arrive there until routes change, are lost. Routes change at
     /// the host's peers.
     Hard,
-    /// The old station keeps these packets, and forwards them when it learns of the new station.
+    /// The old station keeps packets for the host, and forwards them when it learns of the new station.
     Forwarding,
     /// All stations receive the packets for the host; those where it is absent keep the latest. The new one sends those
     /// that the host lacks. Routes do not change.

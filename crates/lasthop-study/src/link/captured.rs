@@ -73,7 +73,7 @@ struct Shown {
     mean_rtt_ms: Option<f64>,
     /// Number of losses of unknown cause, and of all losses.
     unknown: (u64, u64),
-    /// Rate in bits per second of the policer that dropped packets, and number of these.
+    /// Rate in bits per second of the policer that dropped packets, and number of these packets.
     policed: Option<(f64, u64)>,
 }
 

@@ -102,7 +102,7 @@ pub struct PeerSnapshot {
     pub released: u64,
     /// Packets to the peer that were dropped at the entrance.
     pub dropped: u64,
-    /// Times that a TCP sender was signalled by receive-window clamping instead of a drop.
+    /// Number of times that a TCP sender was signalled by receive-window clamping instead of a drop.
     pub windows_cut: u64,
     /// Feedback frames sent to the peer.
     pub feedback: u64,

@@ -24,7 +24,7 @@ enum Slot<P> {
 /// Frames that arrived out of order.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
-    /// First missing number; all before arrived, or were skipped.
+    /// First missing number; all numbers before it arrived, or were skipped.
     expected: u16,
     /// States of the numbers starting at `expected`. If there are any, the first number is missing. Go-back-N has only
     /// that first state.

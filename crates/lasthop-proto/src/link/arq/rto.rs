@@ -12,7 +12,7 @@ const MAX_RTO: Duration = Duration::from_secs(64);
 /// Clock granularity of RFC 6298 §2.
 const G: Duration = Duration::from_millis(1);
 
-/// Maximum number of doublings: more than lead from [`FLOOR`] to [`MAX_RTO`].
+/// Maximum number of doublings: more than separate [`FLOOR`] from [`MAX_RTO`].
 const MAX_DOUBLINGS: u8 = 32;
 
 /// State of the timer; only the setting if it is fixed.

@@ -19,7 +19,7 @@ pub(super) struct Carrier {
     channels: Vec<Channel>,
     /// First TTI after the last one in which each line took part.
     left: Vec<u64>,
-    /// First TTI that the competing users have not been through.
+    /// First TTI that has not been processed for the competing users.
     next: u64,
     /// Failed blocks of the competing users: TTI of the repeat, and resource blocks.
     repeats: VecDeque<(u64, u32)>,

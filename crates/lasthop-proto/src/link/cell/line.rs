@@ -53,12 +53,12 @@ pub(super) struct Line<T> {
     pub(super) is_queued: bool,
     /// Earliest time for new data: grant, end of sleep.
     pub(super) ready: Instant,
-    /// Frames from the first that has not left, and its number.
+    /// Frames from the first that has not left, and the number of that frame.
     frames: VecDeque<Frame<T>>,
     base: u64,
     /// Number of frames that are not complete.
     incomplete: usize,
-    /// Marks of the closed blocks from the first unacknowledged one on, and its number.
+    /// Marks of the closed blocks from the first unacknowledged one on, and the number of that block.
     window: VecDeque<bool>,
     first: u64,
     /// Blocks in transmission, and those that wait for HARQ and for RLC, each in the order of their times.

@@ -21,7 +21,7 @@ pub(super) const EFFICIENCIES: [u64; 15] = [15, 23, 38, 60, 88, 118, 148, 191, 2
 const ELEMENTS: u64 = 12 * SYMBOLS as u64;
 /// Symbols of a TTI.
 const SYMBOLS: u32 = 14;
-/// Downlink symbols of a special slot; the others are guard.
+/// Downlink symbols of a special slot; the others are guard symbols.
 const SPECIAL_SYMBOLS: u32 = 10;
 /// Units of [`CellSpec::density`] in a bit: efficiencies are in hundredths, the overhead is in thousandths.
 const DENSITY_UNIT: u64 = 100_000;

@@ -288,7 +288,8 @@ mod tests {
         assert_eq!(budget.apart(), 13);
     }
 
-    /// 10 % loss, 100 ms: a hop of 60 ms has no time for a second try, one of 10 ms for several.
+    /// At 10 % loss and with a deadline of 100 ms, a hop of 60 ms has no time for a second try; a hop of 10 ms has time
+    /// for several.
     #[test]
     fn copies_make_up_for_rounds() {
         let mut budget = Budget::new();

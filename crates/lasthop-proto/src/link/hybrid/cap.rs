@@ -62,7 +62,7 @@ enum Effect {
 /// Distance of a source's right edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Edge {
-    /// This number of flights ahead: clamping is effective.
+    /// The right edge is this number of flights ahead: clamping is effective.
     Near(u32),
     /// Too far ahead for clamping to act in time.
     Far,

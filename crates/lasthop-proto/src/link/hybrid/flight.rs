@@ -72,7 +72,7 @@ impl Rounds {
         self.most[0] <= self.most[1].saturating_add(self.most[1] / 4)
     }
 
-    /// Records that the flow's queue is no longer empty, and was since `since`.
+    /// Records that the flow's queue is no longer empty, and had been empty since `since`.
     pub fn was_empty(&mut self, now: Instant, since: Instant) {
         self.idle = self.idle + now.since(since.max(self.begun));
     }

@@ -137,7 +137,7 @@ pub enum Frame<I: Item> {
     Repair(Window, u8, I::Coded),
     /// A report of arrivals.
     Feedback(Feedback),
-    /// Notice that no symbol below will be sent any more.
+    /// Notice that no symbol below this one will be sent any more.
     Floor(Symbol),
     /// A request for feedback.
     Probe,

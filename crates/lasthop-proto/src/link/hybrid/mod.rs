@@ -159,7 +159,7 @@ impl<I: Item> Hop<I> {
         (self.account.largest().unwrap_or_default(), self.receiver.near())
     }
 
-    /// Returns the reference numbers for restoring those of feedback: this end's own.
+    /// Returns the reference numbers for restoring the numbers in feedback: this end's own.
     pub fn near_own(&self) -> (PacketNumber, Symbol) {
         (self.sender.next_packet(), self.sender.next_symbol())
     }

@@ -46,7 +46,7 @@ const STUBBORN: u32 = 5;
 const LOOK: Duration = Duration::from_secs(5);
 const LOOKING: u32 = 3;
 
-/// Number of consecutive rounds without a queue that show their absence.
+/// Number of consecutive rounds without a queue that show the absence of others.
 const ABSENT: u32 = 4;
 
 /// Maximum number of rounds until the next trial after one for which the sources lacked packets.

@@ -180,7 +180,7 @@ struct Transmission {
     frames: u32,
     /// Airtime of the data.
     airtime: Duration,
-    /// Time before the data: RTS, CTS and their interframe spaces; zero without.
+    /// Time before the data: RTS, CTS and their interframe spaces; zero without RTS.
     prelude: Duration,
 }
 
@@ -201,7 +201,7 @@ pub struct Wifi<T> {
     beacon: Option<Beacon>,
     /// Time of the next access; `None` if no station has frames.
     access: Option<Instant>,
-    /// Frames whose results are decided, not yet taken.
+    /// Frames whose results are decided, but not yet taken.
     crossed: VecDeque<Crossed<T>>,
     /// Backoffs.
     stream: Stream,

@@ -7,7 +7,7 @@ use super::{ControlRule, Switch};
 pub enum WindowReduction {
     /// In proportion to the previous window (Linux).
     Linux,
-    /// In proportion to the data in flight before (RFC 9937).
+    /// In proportion to the data in flight before the reduction (RFC 9937).
     Rfc9937,
 }
 

@@ -33,13 +33,13 @@ pub struct RateSample {
     pub delivered: u32,
     /// Interval of the sample: the longer of the intervals of sending and of acknowledging.
     pub interval: Duration,
-    /// Segments of the connection delivered when that segment was sent.
+    /// Segments of the connection delivered when the latest delivered segment was sent.
     pub prior_delivered: u64,
-    /// Segments in flight when that segment was sent, itself included.
+    /// Segments in flight when the latest delivered segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments declared lost since that segment was sent.
+    /// Segments declared lost since the latest delivered segment was sent.
     pub lost: u32,
-    /// True if the application left the window unused when that segment was sent.
+    /// True if the application left the window unused when the latest delivered segment was sent.
     pub is_app_limited: bool,
     /// True if this acknowledgment may have been delayed: it covers a single segment less than the path holds.
     pub is_ack_delayed: bool,
@@ -56,7 +56,7 @@ pub struct AckSample {
     pub delivered: u32,
     /// Segments of `delivered` that the cumulative acknowledgment covered.
     pub acked: u32,
-    /// Total number of segments of the connection delivered, these included.
+    /// Total number of segments of the connection delivered, including those of this acknowledgment.
     pub total_delivered: u64,
     /// Segments that the acknowledgment showed to be lost.
     pub newly_lost: u32,
@@ -70,7 +70,7 @@ pub struct AckSample {
     pub una_advanced: bool,
     /// `snd_una` after the acknowledgment.
     pub una: Seq,
-    /// `snd_nxt`: the acknowledged data was sent before.
+    /// `snd_nxt`, above all acknowledged data.
     pub nxt: Seq,
     /// True if a window may grow by the acknowledgment: `snd_una` has advanced or, if reordering has been seen,
     /// anything was delivered (Linux `tcp_may_raise_cwnd`).

@@ -38,7 +38,7 @@ pub(super) struct Holdings {
     pub taken: u64,
     /// In-order bytes that the application has not taken.
     pub unread: u64,
-    /// Memory that these and the out-of-order data take.
+    /// Memory that the untaken and the out-of-order data occupy.
     pub memory: u64,
     /// Distance from the next expected byte to the end of the highest run, gaps included.
     pub span: u32,

@@ -24,7 +24,7 @@ enum Kind {
     Late,
     /// Reports out-of-order data.
     Disorder,
-    /// Says nothing about order: a window update, or an answer.
+    /// Gives no information on the order: a window update, or an answer.
     Other,
 }
 

@@ -19,7 +19,7 @@ const PACING_SHIFT: u32 = 10;
 /// The connection's share of the host's queue.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backpressure {
-    /// Segments queued there; `None` until there are some.
+    /// Segments in the host's queue; `None` until there are some.
     queue: Option<Box<HostQueue>>,
     /// True if a segment waits for a departure that the driver will report.
     blocked: bool,

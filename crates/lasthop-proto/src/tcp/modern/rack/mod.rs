@@ -53,7 +53,7 @@ enum Permit {
     Lost,
     /// New data only.
     New,
-    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to that.
+    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to new data.
     Trial,
     /// Nothing more: a timer has sent its segment.
     Nothing,

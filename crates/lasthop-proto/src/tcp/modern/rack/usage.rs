@@ -10,7 +10,7 @@ pub struct Usage {
     limited: bool,
     /// Maximum number of outstanding segments.
     most_out: u32,
-    /// Number until whose acknowledgment these values are valid.
+    /// Sequence number until the acknowledgment of which these values are valid.
     until: Seq,
     /// Maximum number of outstanding segments since `stamp`.
     used: u32,
