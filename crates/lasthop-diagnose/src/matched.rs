@@ -78,7 +78,7 @@ pub struct LostBetween {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Number of times that the data had passed there.
+    /// Number of times that the data had passed the place nearer to the sender.
     pub transmission: u32,
     /// Cause of the loss, and its evidence.
     #[serde(flatten)]
