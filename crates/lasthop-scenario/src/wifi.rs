@@ -117,8 +117,8 @@ choices! {
     TurnsName { "airtime" = Airtime, "transmissions" = Transmissions, "arrival" = Arrival }
 }
 
-/// Queue of a station by default: that of Linux's mac80211 (`fq_init` in `include/net/fq_impl.h`, `__sta_info_alloc` in
-/// `net/mac80211/sta_info.c`).
+/// Returns the default queue of a station: that of Linux's mac80211 (`fq_init` in `include/net/fq_impl.h`,
+/// `__sta_info_alloc` in `net/mac80211/sta_info.c`).
 pub(crate) fn queue() -> QueueSpec {
     QueueSpec::FqCoDel(FqCoDelConfig {
         limit: 8_192,

@@ -18,8 +18,9 @@ const ROUNDS_TAKE: Duration = Duration::from_millis(60);
 /// Maximum duration of a hole. Longer ones look like a broken path to the ends.
 const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
-/// Returns how long a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the time of
-/// four repair rounds. If packets are passed on sooner, their source retransmits, which waits for the same hole.
+/// Returns the time for which a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the
+/// time of four repair rounds. If packets are passed on sooner, their source retransmits, and the retransmission waits
+/// for the same hole.
 pub(super) fn hold(trip: Duration) -> Duration {
     (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
 }
@@ -58,7 +59,7 @@ pub(super) struct Receiver<I> {
     /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
-    /// Pairs of a symbol and one that waits for it.
+    /// Pairs of a symbol and a later symbol that waits for it.
     waiters: BTreeSet<(u64, u64)>,
     /// Held symbols by the time at which they are released.
     expiry: BTreeSet<(Instant, u64)>,
@@ -103,7 +104,7 @@ impl<I: Item> Receiver<I> {
         self.slots.len()
     }
 
-    /// Returns when the first held packet is released.
+    /// Returns the time at which the first held packet is released.
     pub fn poll_deadline(&self) -> Option<Instant> {
         self.expiry.first().map(|(until, _)| *until)
     }
