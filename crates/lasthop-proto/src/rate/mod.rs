@@ -90,6 +90,11 @@ impl RateSpec {
         matches!(self, Self::Opportunities(_))
     }
 
+    /// Returns whether its random offset is that of its link's trace.
+    pub fn is_in_step(&self) -> bool {
+        matches!(self, Self::Series(series) if series.offset() == Offset::Shared)
+    }
+
     /// Returns whether the rate varies.
     pub const fn varies(&self) -> bool {
         !matches!(self, Self::Constant)
