@@ -53,7 +53,7 @@ impl DelaySpec {
         matches!(self, Self::Spikes(_) | Self::Handover(_) | Self::Replay(_) | Self::Trace(_))
     }
 
-    /// Returns whether its random offset is that of its link's trace.
+    /// Returns whether it is a column of its link's trace, whose random offset it shares.
     pub const fn is_in_step(&self) -> bool {
         matches!(self, Self::Trace(_))
     }

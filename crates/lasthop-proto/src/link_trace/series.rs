@@ -46,7 +46,7 @@ impl<T: Copy> TimeSeries<T> {
     fn begin(&self, stream: impl FnOnce() -> Stream) -> u64 {
         match self.offset {
             Offset::At(offset) => offset.as_nanos(),
-            Offset::Random | Offset::Shared => stream().below(self.length.as_nanos()),
+            Offset::Random => stream().below(self.length.as_nanos()),
         }
     }
 }

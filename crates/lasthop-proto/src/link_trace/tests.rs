@@ -6,7 +6,9 @@ use crate::random::Root;
 use crate::rate::{Offset, Wrap};
 use crate::time::Instant;
 
-const ms: fn(u64) -> Duration = Duration::from_millis;
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
 
 #[test]
 fn columns_in_any_order() {
@@ -60,8 +62,7 @@ fn a_series_repeats_or_holds() {
     assert_eq!([0, 9, 10, 29, 30, 41].map(|time| at(&repeat, time)), [1, 1, 2, 2, 1, 2].map(Some));
     let hold = of(Wrap::Hold, Offset::At(ms(5)));
     assert_eq!([0, 4, 5, 30, 100].map(|time| at(&hold, time)), [1, 1, 2, 2, 2].map(Some));
-    let shared = of(Wrap::Repeat, Offset::Shared);
-    let placed = shared.placed(|| Root(7).stream("links/a/trace"));
+    let placed = of(Wrap::Repeat, Offset::Random).placed(|| Root(7).stream("links/a/trace"));
     let drawn = Root(7).stream("links/a/trace").below(ms(30).as_nanos());
     assert_eq!(placed, of(Wrap::Repeat, Offset::At(Duration::from_nanos(drawn))));
     assert_eq!(TimeSeries::new(steps, ms(5), Wrap::Hold, Offset::At(ms(0))), None);

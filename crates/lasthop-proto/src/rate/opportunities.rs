@@ -94,7 +94,7 @@ impl Process {
     pub(super) fn new(trace: &Opportunities, stream: impl FnOnce() -> Stream) -> Self {
         let offset = match trace.offset {
             Offset::At(offset) => offset.as_nanos(),
-            Offset::Random | Offset::Shared => stream().below(trace.lap()),
+            Offset::Random => stream().below(trace.lap()),
         };
         Self { trace: trace.clone(), offset, number: 0, room: OPPORTUNITY }
     }

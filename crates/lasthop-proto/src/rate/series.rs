@@ -35,8 +35,6 @@ pub enum Offset {
     /// Random offset, drawn for each run, uniform over its length; equal for both directions of a link and for all
     /// schemes under one seed.
     Random,
-    /// Random offset that all columns of a link's trace share.
-    Shared,
 }
 
 /// A series of steps.
@@ -86,11 +84,6 @@ impl RateSeries {
     /// Returns the continuation after its end.
     pub const fn wrap(&self) -> Wrap {
         self.wrap
-    }
-
-    /// Returns the position at which a run begins.
-    pub const fn offset(&self) -> Offset {
-        self.offset
     }
 
     /// Returns the mean rate over its length, in bits per second; the last rate if its length is zero.
@@ -169,7 +162,7 @@ impl Process {
     pub(super) fn new(series: &RateSeries, stream: impl FnOnce() -> Stream) -> Self {
         let offset = match series.offset {
             Offset::At(offset) => offset.as_nanos(),
-            Offset::Random | Offset::Shared => stream().below(series.length.as_nanos()),
+            Offset::Random => stream().below(series.length.as_nanos()),
         };
         let lap = RateSeries::capacity_of(&series.steps, series.length);
         Self { series: series.clone(), offset, lap }
