@@ -25,7 +25,7 @@ pub(crate) struct Opportunities {
     pub columns: [Option<Steps<u64>>; 2],
     /// Length of the longer trace.
     pub length: Duration,
-    /// What differs between the directions.
+    /// Differences between the directions.
     pub remarks: Vec<String>,
 }
 

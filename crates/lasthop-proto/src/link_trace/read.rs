@@ -16,7 +16,7 @@ pub enum BadLinkTrace {
         line: usize,
         /// Name of the column.
         name: String,
-        /// Whether it was named before.
+        /// Indicates whether it was named before.
         again: bool,
     },
     /// A header without times, or without another column.
