@@ -10,7 +10,6 @@ use lasthop_sim::network::{Impairments, Medium, Rate};
 
 use crate::files::Files;
 use crate::key::Key;
-use crate::link_trace::Trace;
 use crate::rate_variation;
 use crate::reader::Reader;
 use crate::shared_keys::LinkKeys;
@@ -94,8 +93,6 @@ pub(crate) struct Around<'a> {
     pub rates: [Rate; 2],
     /// Bytes of the largest packet that any host sends.
     pub largest: u64,
-    /// Trace of the link.
-    pub trace: Option<&'a Trace>,
 }
 
 /// Impairments of one direction.
@@ -192,8 +189,6 @@ fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error>
     if [&down, &up].into_iter().flatten().any(RateSpec::is_discrete) {
         check_discrete(link, around.medium)?;
     }
-    let of_trace = |index, own| around.trace.and_then(|trace| trace.rate(index, own));
-    let [down, up] = [of_trace(0, rate).or(down), of_trace(1, rate_up).or(up)];
     Ok([down.unwrap_or_default(), up.unwrap_or_default()])
 }
 

@@ -271,15 +271,14 @@ fn link(
     }
     let Or(damaged, _) = reader.value_from(LinkKeys::damaged, DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files, trace.as_ref())?;
-    let around = Around {
-        files,
-        medium: &medium,
-        rates: [rate, rate_up],
-        largest: largest_packet(nodes),
-        trace: trace.as_ref(),
-    };
+    let around = Around { files, medium: &medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
     let [variation, variation_up] = variations;
-    let [down, up] = impairments::both(reader, &around)?;
+    let [mut down, mut up] = impairments::both(reader, &around)?;
+    if let Some(trace) = &trace {
+        for (index, (own, rate)) in [(&mut down, rate), (&mut up, rate_up)].into_iter().enumerate() {
+            own.impairments.rate = trace.rate(index, rate).unwrap_or_else(|| own.impairments.rate.clone());
+        }
+    }
     let direction = |rate, queue, errors, variation, own: impairments::Direction| {
         let variation = VariationSpec { slots: own.slots, ..variation };
         Direction { rate, queue, errors, variation, impairments: own.impairments }
