@@ -71,7 +71,7 @@ impl Format {
 /// Clocks of the two ends of a measurement of one-way delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Clocks {
-    /// Their difference is unknown: the minimum of the round trip is divided equally.
+    /// Their difference is unknown: the sum of the minimum delays is divided equally between the directions.
     #[default]
     Unknown,
     /// They were synchronized: the delays are valid as recorded.

@@ -101,8 +101,8 @@ fn delays(
     let shift = match (least, clocks) {
         (Some([down, up]), Clocks::Unknown) => {
             remarks.push(format!(
-                "the difference of the clocks is unknown: the minimum round trip of {:.3} ms is divided equally; give \
-                 --clocks synchronized if they were",
+                "the difference of the clocks is unknown: the sum of the minimum delays, {:.3} ms, is divided equally between \
+                 the directions; give --clocks synchronized if they were",
                 (down + up) as f64 / 1e6
             ));
             let half = (down + up) / 2;

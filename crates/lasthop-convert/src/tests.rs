@@ -130,7 +130,7 @@ fn lens_gives_delays_and_losses() {
         "t_s,delay_down_ms,delay_up_ms,loss_down,loss_up\n0,30,30,0.5,0\n0.2,30,40,0.3333333333333333,0.25\n0.4,30,40,0.3333333333333333,0.25\n"
     );
     let remarks = converted.remarks.join("\n");
-    assert!(remarks.contains("round trip of 60.000 ms is divided equally"), "{remarks}");
+    assert!(remarks.contains("the minimum delays, 60.000 ms, is divided equally"), "{remarks}");
     assert!(remarks.contains("1 lost packets could be lost in either direction"), "{remarks}");
     let synchronized = Options { clocks: Clocks::Synchronized, ..Options::default() };
     let error = read(Format::Lens, &inputs, &synchronized).unwrap_err().to_string();
@@ -248,4 +248,62 @@ fn statistics_are_weighted_by_time() {
     let rate = columns[0];
     assert_eq!((rate.name, rate.p5, rate.p95), ("rate_up_mbps", 2.0, 8.0));
     assert!((rate.mean - 7.4).abs() < 1e-9 && (columns[1].mean - 0.05).abs() < 1e-9);
+}
+
+/// Damaged files yield a trace that the CSV keeps, or an error in one line.
+#[test]
+fn damaged_files_do_no_harm() {
+    let lens = "timestamp,rtt,uplink,downlink\n1705744800616897349,0,0,-1\n1705744800626565141,120.1,72.4,47.7\n\
+                1705744800636737402,109.9,62.2,47.7\n1705744800646307744,-1,0,0\n";
+    let irtt = "{\"config\":{\"params\":{\"interval\":200}},\"round_trips\":[{\"lost\":\"false\",\"timestamps\":{\"client\":{\"send\":\
+                {\"wall\":5,\"monotonic\":100}}},\"delay\":{\"rtt\":5,\"send\":2,\"receive\":3}},{\"lost\":\"true\",\"timestamps\":{\"client\":\
+                {\"send\":{\"monotonic\":900}}}}]}";
+    let mut random = 7_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below.max(1)
+    };
+    let symbols = b"0123456789.,-eE \n\t#:{}\"nax\xff";
+    let mut read_ones = 0;
+    for round in 0..6000 {
+        let format = Format::ALL[round % Format::ALL.len()];
+        let mut files = match format {
+            Format::Csv => ["t_s,rate_up_mbps,loss_up\n0,5,0.5\n0.25,7,0\n2,0,0\n", ""],
+            Format::Mahimahi => ["1\n4\n9\n120\n", ""],
+            Format::LeoReplayer => ["1\n4\n9\n120\n", "12\n14\n9\n"],
+            Format::CellReplay => ["1\n4\n9\n120\n", "0 20 0 1\n50 30 0\n100 25 0 4\n"],
+            Format::Lens => [lens, ""],
+            Format::Irtt => [irtt, ""],
+        }
+        .map(|text| text.as_bytes().to_vec());
+        for _ in 0..next(4) {
+            let file = &mut files[next(2)];
+            let (place, symbol) = (next(file.len() + 1), symbols[next(symbols.len())]);
+            match next(3) {
+                0 if place < file.len() => file[place] = symbol,
+                1 if place < file.len() => drop(file.remove(place)),
+                _ => file.insert(place, symbol),
+            }
+        }
+        let [first, second] = files.map(|bytes| Input { name: "file".to_owned(), bytes });
+        let inputs = match format.is_one_file() {
+            true => Inputs { both: Some(&first), ..Inputs::default() },
+            false => Inputs { rates: [Some(&first), None], delays: [None, Some(&second)], ..Inputs::default() },
+        };
+        match read(format, &inputs, &with_step(50 + next(200) as u64)) {
+            Ok(Converted { trace, .. }) => {
+                read_ones += 1;
+                assert_eq!(read_link_trace(Csv(&trace).to_string().as_bytes()), Ok(trace.clone()));
+                assert!(statistics(&trace).columns.iter().all(|column| column.p5 <= column.p95));
+                if trace.length() < Duration::from_secs(60) {
+                    let _ = leoreplayer::write(&trace, 1, ms(10));
+                    if let Ok(Some(text)) = opportunities::write(&trace, 1) {
+                        assert!(lasthop_proto::rate::read_opportunities(text.as_bytes()).is_ok());
+                    }
+                }
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+    }
+    assert!(read_ones > 1000, "{read_ones}");
 }

@@ -76,7 +76,7 @@ impl ValueEnum for Format {
 /// Clocks of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum ClocksName {
-    /// Their difference is unknown: the minimum round trip is divided equally
+    /// Their difference is unknown: the sum of the minimum delays is divided equally
     Unknown,
     /// One-way delays are valid as recorded
     Synchronized,
