@@ -10,8 +10,10 @@ use lasthop_proto::channel::{Act, Behind, Channel, Drop, DropFrame, ErrorSpec, F
 use lasthop_proto::delay::{
     DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SlotsSpec, SpikesSpec, Spread, Variation, VariationSpec,
 };
+use lasthop_proto::link_trace::TimeSeries;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
+use lasthop_proto::rate::{Offset, Wrap};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 
@@ -68,7 +70,7 @@ fn script(u: &mut Unstructured<'_>) -> Result<Vec<ScriptLine>> {
 
 fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
     let frames = *u.choose(&[Frames::All, Frames::Data, Frames::Acks])?;
-    Ok(match u.int_in_range(0..=8u8)? {
+    Ok(match u.int_in_range(0..=9u8)? {
         0 => ErrorSpec::None,
         1 => ErrorSpec::Exponential { mean_bytes: number(u)?, frames },
         2 => ErrorSpec::Uniform { frame_loss: number(u)?, frames },
@@ -84,6 +86,7 @@ fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
         },
         5 => ErrorSpec::Burst { mean_bytes: number(u)?, packets: small(u)?, frames },
         6 => ErrorSpec::List(Arc::new(drops(u)?)),
+        9 => series(u, number)?.map_or(ErrorSpec::None, ErrorSpec::Trace),
         7 => ErrorSpec::Script(Arc::new(script(u)?)),
         _ => ErrorSpec::Replay { trace: Arc::new(u.arbitrary()?), frames },
     })
@@ -94,13 +97,29 @@ fn period(u: &mut Unstructured<'_>) -> Result<Duration> {
     Ok(Duration::from_millis(1) + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)))
 }
 
+/// Returns the column of a link's trace; `None` if its times do not increase.
+fn series<T: Copy>(
+    u: &mut Unstructured<'_>,
+    value: impl Fn(&mut Unstructured<'_>) -> Result<T>,
+) -> Result<Option<TimeSeries<T>>> {
+    let (mut at, mut steps) = (Duration::ZERO, Vec::new());
+    for _ in 0..u.int_in_range(1..=9u8)? {
+        steps.push((at, value(u)?));
+        at = at + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?));
+    }
+    let wrap = *u.choose(&[Wrap::Repeat, Wrap::Hold, Wrap::Stop])?;
+    let offset = *u.choose(&[Offset::Random, Offset::At(Duration::from_secs(1))])?;
+    Ok(TimeSeries::new(steps, at, wrap, offset))
+}
+
 fn variation(u: &mut Unstructured<'_>) -> Result<VariationSpec> {
     let span = |u: &mut Unstructured<'_>| Ok(Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)));
-    let model = match u.int_in_range(0..=7u8)? {
+    let model = match u.int_in_range(0..=8u8)? {
         0 => DelaySpec::None,
         1 => DelaySpec::Jitter(Spread::Uniform(span(u)?)),
         6 => DelaySpec::Jitter(Spread::Normal { mean: span(u)?, deviation: span(u)? }),
         7 => DelaySpec::Jitter(Spread::Exponential(span(u)?)),
+        8 => series(u, span)?.map_or(DelaySpec::None, DelaySpec::Trace),
         2 => DelaySpec::Repeats(RepeatsSpec { frame_loss: number(u)?, round: span(u)?, most: u.int_in_range(0..=9)? }),
         3 => DelaySpec::Spikes(SpikesSpec { every: period(u)?, length: span(u)? }),
         4 => {
@@ -117,7 +136,7 @@ fn variation(u: &mut Unstructured<'_>) -> Result<VariationSpec> {
         }
     };
     let slots = u.ratio(1, 4)?.then(|| Ok::<_, arbitrary::Error>(SlotsSpec { interval: period(u)?, first: span(u)? })).transpose()?;
-    Ok(VariationSpec { model, order: *u.choose(&[Order::Kept, Order::Free])?, slots })
+    Ok(VariationSpec { model, order: *u.choose(&[Order::Kept, Order::Free])?, slots, more: span(u)? })
 }
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {

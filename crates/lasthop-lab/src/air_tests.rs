@@ -6,6 +6,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_sim::link::{DuplexDirection, ManagedDirection};
+use lasthop_sim::measure::PathReport;
 use lasthop_sim::network::Network;
 
 use super::*;
@@ -383,18 +384,34 @@ fn a_link_protocol_brings_what_the_channel_takes() {
 /// and they arrive at the same times.
 #[test]
 fn impairments_are_those_of_the_simulator() {
-    let rig = Rig::new(
+    let report = follow_the_simulator(
         "policer = { rate = \"1 Mbps\", burst = \"20 kB\" }\nslots = \"3 ms\"\nduplicates = \"10 %\"\n\
          aggregation = { frames = 8, access = \"300 us\", backoff = \"100 us\", frame_loss = \"20 %\", retries = 1 }\n\
          rate_variation = { model = \"ramp\", points = [{ at = \"0 s\", rate = \"4 Mbps\" }, { at = \"1 s\", rate = \"1 Mbps\" }] }\n\
          delay_variation = { model = \"normal\", mean = \"5 ms\", deviation = \"5 ms\", order = \"free\" }",
     );
+    assert!(report.duplicates > 10 && report.policer_drops > 50 && report.channel_drops > 3, "{report:?}");
+}
+
+/// So does it with a recorded link, whose rate, delay and loss begin at the same random place of the trace.
+#[test]
+fn traces_are_those_of_the_simulator() {
+    let report = follow_the_simulator(
+        "duplicates = \"10 %\"\ntrace = { file = \"../../examples/link-trace.csv\", offset = \"random\" }",
+    );
+    assert!(report.duplicates > 10 && report.channel_drops > 0, "{report:?}");
+}
+
+/// Sends 400 frames over an emulated link with `keys` and over a simulated one, compares their arrivals, duplicates and
+/// drops, and returns the emulated link's counts.
+fn follow_the_simulator(keys: &str) -> PathReport {
+    let rig = Rig::new(keys);
     let mut air = rig.air(5);
     let link = &rig.network.links[1];
     let mut twin = ManagedDirection::new(link, Direction::Down, Root(5));
     let mut channel = Errors::new(link, Direction::Down, Root(5));
     let mut pool = PacketPool::default();
-    let (mut came, mut expected, mut twice, mut dropped) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut came, mut expected, mut twice, mut dropped) = (Vec::new(), Vec::new(), 0, 0_u64);
     let mut follow = |twin: &mut ManagedDirection, pool: &mut PacketPool, until: Instant| {
         while let Some(due) = twin.poll_deadline().filter(|due| *due <= until) {
             let Some(sent) = twin.advance(due) else { continue };
@@ -405,7 +422,7 @@ fn impairments_are_those_of_the_simulator() {
                     twice += 1;
                 }
                 Crossing::Arrives | Crossing::Marked => expected.push(due),
-                Crossing::Lost => unreachable!("there is no error model"),
+                Crossing::Lost => dropped += 1,
             }
         }
         dropped += std::iter::from_fn(|| twin.take_dropped()).count() as u64;
@@ -426,5 +443,5 @@ fn impairments_are_those_of_the_simulator() {
     assert_eq!(came, expected);
     let report = air.finish().links[1][0];
     assert_eq!((report.duplicates, report.policer_drops + report.channel_drops), (twice, dropped));
-    assert!(twice > 10 && report.policer_drops > 50 && report.channel_drops > 3, "{report:?}");
+    report
 }

@@ -12,6 +12,7 @@
 //! | [`channel`] | losses of frames |
 //! | [`delay`] | delay of frames in addition to their link's |
 //! | [`rate`] | variation of a link's rate in time |
+//! | [`link_trace`] | recorded rate, delay and loss of a link, in step |
 //! | [`bucket`] | a token bucket: policers and shapers |
 //! | [`host_queue`] | share of a host's own queue that one socket may use |
 //! | [`queue`] | queues in front of a link, and their drops and marks |
@@ -31,6 +32,7 @@ pub mod delay;
 pub mod event;
 pub mod host_queue;
 pub mod link;
+pub mod link_trace;
 pub mod node;
 pub mod packet;
 pub mod pep;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
+use lasthop_proto::link_trace::{LinkTrace, MOST_ROWS, read_link_trace};
 use lasthop_proto::rate::{self, MOST_OPPORTUNITIES, RateTrace, read_opportunities, read_rates};
 
 use lasthop_settings::read_limited;
@@ -18,6 +19,7 @@ pub(crate) struct Traces {
     delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
     opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
+    links: BTreeMap<PathBuf, Arc<LinkTrace>>,
 }
 
 /// A kind of file, by its contents.
@@ -78,6 +80,17 @@ static OPPORTUNITIES: Kind<Vec<u32>> = Kind {
     used: |traces| &mut traces.opportunities,
 };
 
+static LINKS: Kind<LinkTrace> = Kind {
+    // 256 bytes per row.
+    largest: 256 * MOST_ROWS as u64,
+    named: "a link trace that the scenario file names",
+    readable: "a readable link trace",
+    form: "a link trace: CSV with the header t_s and columns such as rate_down_mbps, delay_up_ms, loss_down",
+    read: |text| read_link_trace(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.links,
+    used: |traces| &mut traces.links,
+};
+
 /// Error of reading a trace.
 pub(crate) struct BadTrace {
     /// Correct form.
@@ -102,8 +115,8 @@ impl Files {
         Self { directory: directory.to_owned(), sealed, used: RefCell::default() }
     }
 
-    /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays), [`rates`](Self::rates) and
-    /// [`opportunities`](Self::opportunities) returned.
+    /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays), [`rates`](Self::rates),
+    /// [`opportunities`](Self::opportunities) and [`link`](Self::link) returned.
     pub(crate) fn into_used(self) -> Traces {
         self.used.into_inner()
     }
@@ -126,6 +139,11 @@ impl Files {
     /// Returns the delivery opportunities `name`, in milliseconds.
     pub(crate) fn opportunities(&self, name: &str) -> Result<Arc<Vec<u32>>, BadTrace> {
         self.get(&OPPORTUNITIES, name)
+    }
+
+    /// Returns the link trace `name`.
+    pub(crate) fn link(&self, name: &str) -> Result<Arc<LinkTrace>, BadTrace> {
+        self.get(&LINKS, name)
     }
 
     fn get<T>(&self, kind: &Kind<T>, name: &str) -> Result<Arc<T>, BadTrace> {

@@ -11,7 +11,8 @@ use crate::reader::{Context, Reader, Value};
 use crate::snoop::{KindKeys, RepairKeys};
 use crate::tcp::{self, Base};
 use crate::{
-    call, cell, channel, elements, impairments, lab, measurement, mobility, nodes, queue, quic, rate_variation,
+    call, cell, channel, elements, impairments, lab, link_trace, measurement, mobility, nodes, queue, quic,
+    rate_variation,
 };
 use crate::{script, sessions, shared_keys, stations, tcp_keys, variation, wifi};
 
@@ -31,6 +32,7 @@ pub fn key_table(name: &str) -> Option<String> {
         "queue" => (COLUMNS, &[queue::Keys::ROWS]),
         "errors" => (WITH_UNIT, &[channel::Keys::ROWS, script::Keys::ROWS]),
         "rate-variation" => (WITH_UNIT, &[rate_variation::Keys::ROWS]),
+        "link-trace" => (WITH_UNIT, &[link_trace::Keys::ROWS]),
         "policer" => (WITH_UNIT, &[impairments::BucketKeys::ROWS]),
         "aggregation" => (WITH_UNIT, &[impairments::AggregationKeys::ROWS]),
         "delay-variation" => (WITH_UNIT, &[variation::Keys::ROWS]),

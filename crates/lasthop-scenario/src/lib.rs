@@ -39,6 +39,7 @@ mod flows;
 mod impairments;
 mod key_tables;
 mod lab;
+mod link_trace;
 mod measurement;
 mod mobility;
 mod modern;

@@ -12,6 +12,7 @@ use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::impairments::{self, Around, Keys as ImpairmentKeys};
 use crate::key::Key;
+use crate::link_trace::{self, Trace};
 use crate::modern;
 use crate::netem;
 use crate::queue::{self, Sender};
@@ -251,8 +252,13 @@ fn link(
         return Err(reader.fail(LinkKeys::between, Problem::Conflict("a link needs two different ends".to_owned())));
     }
     let medium = medium(reader, nodes, between, channels)?;
-    let [rate, rate_up] = rates(reader, &medium)?;
-    let delay = reader.required(LinkKeys::delay)?;
+    let trace = link_trace::read(reader, files, &medium)?;
+    let [rate, rate_up] = rates(reader, &medium, trace.as_ref())?;
+    let mut variations = variation::both(reader, files)?;
+    let delay = match &trace {
+        Some(trace) => trace.delay(reader, &mut variations)?,
+        None => reader.required(LinkKeys::delay)?,
+    };
     let [queue, queue_up] = queue::both(
         reader,
         between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)),
@@ -263,10 +269,15 @@ fn link(
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }
     let Or(damaged, _) = reader.value_from(LinkKeys::damaged, DAMAGED)?;
-    let [errors_down, errors_up] = errors(reader, flows, files)?;
-    let [variation, variation_up] = variation::both(reader, files)?;
+    let [errors_down, errors_up] = errors(reader, flows, files, trace.as_ref())?;
     let around = Around { files, medium: &medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
-    let [down, up] = impairments::both(reader, &around)?;
+    let [variation, variation_up] = variations;
+    let [mut down, mut up] = impairments::both(reader, &around)?;
+    if let Some(trace) = &trace {
+        for (index, (own, rate)) in [(&mut down, rate), (&mut up, rate_up)].into_iter().enumerate() {
+            own.impairments.rate = trace.rate(index, rate).unwrap_or_else(|| own.impairments.rate.clone());
+        }
+    }
     let direction = |rate, queue, errors, variation, own: impairments::Direction| {
         let variation = VariationSpec { slots: own.slots, ..variation };
         Direction { rate, queue, errors, variation, impairments: own.impairments }
@@ -279,7 +290,7 @@ fn link(
 }
 
 /// Reads the rates of both directions. Those of Wi-Fi and of cells follow from their other parameters.
-fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
+fn rates(reader: &Reader<'_>, medium: &Medium, trace: Option<&Trace>) -> Result<[Rate; 2], Error> {
     let (rates, note, message) = match medium {
         Medium::Wifi { wifi, .. } => (
             wifi.transmitters.map(|transmitter| Rate(transmitter.nominal_rate())),
@@ -292,6 +303,9 @@ fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
             "the rate over a cell follows from cell.snr and the cell's blocks; remove it, or set cell.snr",
         ),
         Medium::Duplex | Medium::HalfDuplex { .. } | Medium::Shared { .. } => {
+            if let Some(trace) = trace {
+                return trace.nominal_rates(reader);
+            }
             let rate = reader.required(LinkKeys::rate)?;
             return Ok([rate, reader.or_derived(LinkKeys::rate_up, rate, "as rate")?]);
         }
@@ -373,8 +387,22 @@ fn medium(
 
 const DAMAGED: &str = "default: deliver if the scheme generates ELN at the receiver, otherwise drop";
 
-/// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given.
-fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
+/// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given. A
+/// column of the link's trace replaces that of its direction.
+fn errors(
+    reader: &Reader<'_>,
+    flows: &FlowNames,
+    files: &Files,
+    trace: Option<&Trace>,
+) -> Result<[ErrorSpec; 2], Error> {
+    if let Some(trace) = trace.filter(|trace| trace.has_losses(0) || trace.has_losses(1)) {
+        let own = |index: usize, key: Key| match trace.errors(reader, index)? {
+            Some(errors) => Ok(errors),
+            // `errors` would apply to the other direction, too.
+            None => channel::read(&reader.section(key)?, flows, files),
+        };
+        return Ok([own(0, LinkKeys::errors_down)?, own(1, LinkKeys::errors_up)?]);
+    }
     let own = |key: Key| {
         let section = reader.section(key)?;
         if section.is_present() { channel::read(&section, flows, files).map(Some) } else { Ok(None) }

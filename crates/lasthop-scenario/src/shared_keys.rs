@@ -59,6 +59,8 @@ keys! {
         /// none | [varying delay](#varying-delay)
         delay_variation;
         delay_variation_down, delay_variation_up;
+        /// none | recorded rates, delays and losses in step: [link trace](#link-traces)
+        trace;
         /// `"50 packets"`; `"1000 packets"` if a host with modern TCP sends into it | drop-tail limit beside the frame in
         /// transmission, or a [table](#queues). Modern hosts do not overrun it ([host-queue](models/host-queue.md))
         queue;

@@ -7,6 +7,7 @@ mod errors;
 mod explained;
 mod files;
 mod impairments;
+mod link_trace;
 mod mobility;
 mod modern;
 mod mutations;

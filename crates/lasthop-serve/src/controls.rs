@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
+use lasthop_sim::network::{App, DirectionSpec, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -132,7 +132,12 @@ impl Facts {
                 ..control("burst", "Burst length", loss.map_or(String::new(), |loss| short(loss.burst)), stops::BURST)
             },
         ];
+        // A link's trace replaces keys.
+        let is_recorded = |way: &DirectionSpec| way.variation.model.is_in_step();
         for (index, link) in self.network.links.iter().enumerate() {
+            if link.directions.iter().all(is_recorded) {
+                continue;
+            }
             let what = if index == self.lossy { ", the lossy link" } else { "" };
             controls.push(Control {
                 hint: format!("One-way delay of {}{what}.", link.name),
@@ -146,7 +151,7 @@ impl Facts {
             });
         }
         let way = &lossy.directions[0];
-        if !lossy.medium.chooses_rates() {
+        if !lossy.medium.chooses_rates() && !way.impairments.rate.is_in_step() {
             controls.push(Control {
                 hint: format!("Capacity of {}.", lossy.name),
                 keys: vec![self.link_key("rate")],

@@ -245,18 +245,20 @@ impl Errors {
     /// Creates the processes of one direction. Errors draw from `links/NAME/down/errors` or `links/NAME/up/errors`,
     /// duplicates from `links/NAME/down/duplicates` or `links/NAME/up/duplicates`. The delay draws from
     /// `links/NAME/delay` if it varies in time, equally for both directions, otherwise from `links/NAME/down/delay` or
-    /// `links/NAME/up/delay`.
+    /// `links/NAME/up/delay`. The position in the link's trace is drawn from `links/NAME/trace`, for every column.
     pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
         let name = direction.name();
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
         let link = &spec.name;
         let spec = &spec.directions[direction.index()];
-        let delays = match spec.variation.model.is_clocked() {
-            true => root.stream(&format!("links/{link}/delay")),
-            false => root.stream(&format!("links/{link}/{name}/delay")),
+        let trace = || root.stream(&format!("links/{link}/trace"));
+        let delays = match &spec.variation.model {
+            model if model.is_in_step() => trace(),
+            model if model.is_clocked() => root.stream(&format!("links/{link}/delay")),
+            _ => root.stream(&format!("links/{link}/{name}/delay")),
         };
         let variation = Variation::new(&spec.variation, delays);
-        let channel = Channel::new(&spec.errors, stream);
+        let channel = Channel::new(&spec.errors.placed(trace), stream);
         let share = spec.impairments.duplicates;
         let copies =
             (share > 0.0).then(|| Copies { share, stream: root.stream(&format!("links/{link}/{name}/duplicates")) });

@@ -1,5 +1,6 @@
 //! Command line.
 
+mod convert;
 #[cfg(live)]
 mod daemon;
 mod diagnose;
@@ -21,6 +22,7 @@ use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::link::time_span;
 use lasthop_study::sweep::Axis;
 
+pub use self::convert::{ConvertArgs, Target};
 #[cfg(live)]
 pub use self::daemon::RecordArgs;
 pub use self::diagnose::{DiagnoseArgs, Place};
@@ -79,6 +81,8 @@ pub enum Command {
     Probe(crate::commands::probe::ProbeArgs),
     /// Fit channel models to a link's per-packet losses, and write the link as a scenario
     Fit(FitArgs),
+    /// Convert traces of links between public formats and the CSV that scenarios read
+    Convert(ConvertArgs),
     /// Find the cure that helps most on a link, and write its configuration
     ///
     /// SCENARIO may also be a measurement, which is fitted first: a folder written by `lasthop probe --out`, a packet capture, or a CSV of losses.

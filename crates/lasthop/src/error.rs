@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use lasthop_convert::ConvertError;
 use lasthop_report::ReportError;
 use lasthop_study::link::LinkError;
 use lasthop_study::series::SeriesError;
@@ -27,6 +28,10 @@ pub enum Error {
     File { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Link(#[from] LinkError),
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    #[error("--to: files are written for each direction; give their name with --out")]
+    ConvertOut,
     #[error("--flow {given}: no such flow; the capture has {}", if *flows == 1 { "one flow".to_owned() } else { format!("{flows} flows") })]
     FlowNumber { given: u32, flows: usize },
     #[error("--between requires two captures, not {given}")]

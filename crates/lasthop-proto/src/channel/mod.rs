@@ -13,6 +13,7 @@ mod script;
 mod script_tests;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod two_state;
 mod uniform;
 
@@ -22,6 +23,7 @@ use alloc::vec::Vec;
 
 pub use self::replay::{BadList, MOST_FRAMES, read_list};
 pub use self::script::{Act, Behind, ScriptFrame, ScriptLine};
+use crate::link_trace::TimeSeries;
 use crate::packet::{FlowId, Packet};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -122,9 +124,20 @@ pub enum ErrorSpec {
         /// Included frames.
         frames: Frames,
     },
+    /// Every frame is lost with the probability at the end of its transmission: the column of a link's trace.
+    Trace(TimeSeries<f64>),
 }
 
 impl ErrorSpec {
+    /// Returns the same model with a fixed offset in its link's trace, if it has one: a random one is drawn from `stream`.
+    #[must_use]
+    pub fn placed(&self, stream: impl FnOnce() -> Stream) -> Self {
+        match self {
+            Self::Trace(series) => Self::Trace(series.placed(stream)),
+            other => other.clone(),
+        }
+    }
+
     /// Returns the frames that it includes.
     pub const fn frames(&self) -> Frames {
         match *self {
@@ -133,7 +146,7 @@ impl ErrorSpec {
             | Self::TwoStatePacket { frames, .. }
             | Self::Burst { frames, .. }
             | Self::Replay { frames, .. } => frames,
-            Self::None | Self::TwoStateTime { .. } | Self::List(_) | Self::Script(_) => Frames::All,
+            Self::None | Self::TwoStateTime { .. } | Self::List(_) | Self::Script(_) | Self::Trace(_) => Frames::All,
         }
     }
 }
@@ -215,6 +228,7 @@ enum Model {
     List(list::List),
     Script(script::Script),
     Replay(replay::Replay),
+    Timed(Box<timed::Timed>),
 }
 
 impl Channel {
@@ -240,6 +254,7 @@ impl Channel {
             ErrorSpec::List(ref drops) => Model::List(list::List::new(drops)),
             ErrorSpec::Script(ref lines) => Model::Script(script::Script::new(lines)),
             ErrorSpec::Replay { ref trace, .. } => Model::Replay(replay::Replay::new(trace.clone())),
+            ErrorSpec::Trace(ref series) => Model::Timed(Box::new(timed::Timed::new(series, stream))),
         };
         Self { frames: spec.frames(), model }
     }
@@ -282,6 +297,7 @@ impl Channel {
             Model::List(model) => model.judge(packet),
             Model::Script(model) => model.judge(packet, end),
             Model::Replay(model) => model.judge(),
+            Model::Timed(model) => model.judge(end),
         }
     }
 }

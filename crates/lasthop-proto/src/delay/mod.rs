@@ -22,6 +22,7 @@ pub(crate) use self::replay::scaled;
 pub use self::replay::{BadDelays, DelayStep, MOST_STEPS, read_delays};
 pub use self::slots::SlotsSpec;
 pub use self::spikes::SpikesSpec;
+use crate::link_trace::{Cursor, TimeSeries};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
@@ -41,13 +42,20 @@ pub enum DelaySpec {
     /// A recorded time series: each step is valid from its time until the next one, the last one until the end of the
     /// run.
     Replay(Arc<Vec<DelayStep>>),
+    /// The column of a link's trace.
+    Trace(TimeSeries<Duration>),
 }
 
 impl DelaySpec {
     /// Returns whether it runs in time, whether or not frames are sent. It is then one time series for both directions
     /// of a link.
     pub const fn is_clocked(&self) -> bool {
-        matches!(self, Self::Spikes(_) | Self::Handover(_) | Self::Replay(_))
+        matches!(self, Self::Spikes(_) | Self::Handover(_) | Self::Replay(_) | Self::Trace(_))
+    }
+
+    /// Returns whether it is a column of its link's trace, whose random offset it shares.
+    pub const fn is_in_step(&self) -> bool {
+        matches!(self, Self::Trace(_))
     }
 }
 
@@ -70,6 +78,8 @@ pub struct VariationSpec {
     pub order: Order,
     /// Times at which the link delivers, if restricted. The model's delay is added afterwards.
     pub slots: Option<SlotsSpec>,
+    /// Constant delay added to the model's: of a direction whose link has a smaller delay in the other one.
+    pub more: Duration,
 }
 
 impl VariationSpec {
@@ -78,12 +88,12 @@ impl VariationSpec {
 
     /// Returns a delay that varies by a model alone.
     pub const fn of(model: DelaySpec, order: Order) -> Self {
-        Self { model, order, slots: None }
+        Self { model, order, slots: None, more: Duration::ZERO }
     }
 
     /// Returns whether it varies.
     pub const fn varies(&self) -> bool {
-        !matches!(self.model, DelaySpec::None) || self.slots.is_some()
+        !matches!(self.model, DelaySpec::None) || self.slots.is_some() || self.more.as_nanos() > 0
     }
 }
 
@@ -95,6 +105,7 @@ enum Model {
     Spikes(spikes::Spikes),
     Handover(handover::Handover),
     Replay(replay::Replay),
+    Trace(Cursor<Duration>),
 }
 
 /// The process of one direction.
@@ -103,6 +114,7 @@ pub struct Variation {
     model: Model,
     order: Order,
     slots: Option<SlotsSpec>,
+    more: Duration,
     /// Arrival of the last frame, without the link's own delay.
     last: Instant,
 }
@@ -117,14 +129,15 @@ impl Variation {
             DelaySpec::Spikes(spec) => Model::Spikes(spikes::Spikes::new(*spec, stream)),
             DelaySpec::Handover(spec) => Model::Handover(handover::Handover::new(*spec, stream)),
             DelaySpec::Replay(steps) => Model::Replay(replay::Replay::new(Arc::clone(steps))),
+            DelaySpec::Trace(series) => Model::Trace(Cursor::new(series, || stream)),
         };
-        Self { model, order: spec.order, slots: spec.slots, last: Instant::ZERO }
+        Self { model, order: spec.order, slots: spec.slots, more: spec.more, last: Instant::ZERO }
     }
 
     /// Returns whether frames may be late.
     #[inline]
     pub fn varies(&self) -> bool {
-        !matches!(self.model, Model::None) || self.slots.is_some()
+        !matches!(self.model, Model::None) || self.slots.is_some() || self.more.as_nanos() > 0
     }
 
     /// Returns the additional delay of the frame that was on the air until `sent`; `None` if it is in time and behind
@@ -133,15 +146,16 @@ impl Variation {
     pub fn of(&mut self, sent: Instant) -> Option<Duration> {
         let delivered = self.slots.map_or(sent, |slots| slots.next(sent));
         let more = match &mut self.model {
-            Model::None if self.slots.is_none() => return None,
+            Model::None if self.slots.is_none() && self.more.as_nanos() == 0 => return None,
             Model::None => Duration::ZERO,
             Model::Jitter(model) => model.next(),
             Model::Repeats(model) => model.next(),
             Model::Spikes(model) => model.at(delivered),
             Model::Handover(model) => model.at(delivered),
             Model::Replay(model) => model.at(delivered),
+            Model::Trace(model) => model.at(delivered).unwrap_or_default(),
         };
-        let own = delivered + more;
+        let own = delivered + self.more + more;
         if self.order == Order::Free {
             return (own > sent).then(|| own.since(sent));
         }

@@ -55,11 +55,13 @@ pub enum RateSpec {
     Slots(RateSlotsSpec),
     /// Recorded delivery opportunities.
     Opportunities(Opportunities),
+    /// The column of a link's trace.
+    Trace(RateSeries),
 }
 
 impl RateSpec {
     /// Returns the same model with all rates times `up / down`, for the other direction of a link. Recorded
-    /// opportunities remain as they are.
+    /// opportunities and the columns of a trace remain as they are.
     #[must_use]
     pub fn scaled(&self, up: u64, down: u64) -> Self {
         if up == down || down == 0 {
@@ -70,7 +72,7 @@ impl RateSpec {
             Self::Series(series) => Self::Series(series.scaled(up, down)),
             Self::Markov(spec) => Self::Markov(spec.scaled(up, down)),
             Self::Slots(spec) => Self::Slots(spec.scaled(up, down)),
-            Self::Opportunities(trace) => Self::Opportunities(trace.clone()),
+            Self::Opportunities(_) | Self::Trace(_) => self.clone(),
         }
     }
 
@@ -78,7 +80,7 @@ impl RateSpec {
     pub fn mean(&self) -> Option<f64> {
         Some(match self {
             Self::Constant => return None,
-            Self::Series(series) => series.mean(),
+            Self::Series(series) | Self::Trace(series) => series.mean(),
             Self::Markov(spec) => spec.mean(),
             Self::Slots(spec) => spec.mean(),
             Self::Opportunities(trace) => trace.mean(),
@@ -88,6 +90,11 @@ impl RateSpec {
     /// Returns whether frames are sent at recorded instants rather than at a rate.
     pub const fn is_discrete(&self) -> bool {
         matches!(self, Self::Opportunities(_))
+    }
+
+    /// Returns whether it is a column of its link's trace, whose random offset it shares.
+    pub const fn is_in_step(&self) -> bool {
+        matches!(self, Self::Trace(_))
     }
 
     /// Returns whether the rate varies.
@@ -144,7 +151,7 @@ impl RateProcess {
         let generated = |generator| Model::Generated(Box::new(generated::Process::new(generator)));
         let model = match spec {
             RateSpec::Constant => return None,
-            RateSpec::Series(series) => Model::Series(series::Process::new(series, stream)),
+            RateSpec::Series(series) | RateSpec::Trace(series) => Model::Series(series::Process::new(series, stream)),
             RateSpec::Markov(spec) => generated(Generator::Markov(markov::Markov::new(spec, stream()))),
             RateSpec::Slots(spec) => generated(Generator::Slots(slots::Slots::new(spec, stream()))),
             RateSpec::Opportunities(trace) => Model::Opportunities(opportunities::Process::new(trace, stream)),

@@ -6,7 +6,7 @@ use lasthop_proto::bucket::TokenBucket;
 use lasthop_proto::link::aggregation::{Aggregate, Aggregator};
 use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
 use lasthop_proto::random::{Root, Stream};
-use lasthop_proto::rate::{RateProcess, Transmission};
+use lasthop_proto::rate::{RateProcess, RateSpec, Transmission};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -27,9 +27,11 @@ impl<'a> Seeds<'a> {
         Self { root, link: &link.name }
     }
 
-    /// Returns the rate's stream, the same for both directions: their rates vary together.
-    fn rate(self) -> Stream {
-        self.root.stream(&format!("links/{}/rate", self.link))
+    /// Returns the rate's stream, the same for both directions: their rates vary together. A link's trace has one for
+    /// all its columns.
+    fn rate(self, spec: &RateSpec) -> Stream {
+        let name = if spec.is_in_step() { "trace" } else { "rate" };
+        self.root.stream(&format!("links/{}/{name}", self.link))
     }
 
     fn aggregation(self, direction: Direction) -> Stream {
@@ -74,7 +76,7 @@ impl Feed {
             shaper: impairments.shaper.map(TokenBucket::new),
             pace: Pace {
                 time: TransmissionTime::new(spec.rate),
-                varying: RateProcess::new(&impairments.rate, || seeds.rate()).map(Box::new),
+                varying: RateProcess::new(&impairments.rate, || seeds.rate(&impairments.rate)).map(Box::new),
             },
             aggregator: impairments.aggregation.map(aggregator),
             dropped: Vec::new(),
