@@ -190,8 +190,8 @@ pub struct Peer {
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,
-    /// Maximum number of packets queued for it.
-    pub queue: u32,
+    /// Maximum number of packets queued for it; `None`: follows the hop.
+    pub queue: Option<u32>,
     /// Share of the flows that remain unrepaired, for comparison: at most half.
     pub ab: Fraction,
 }
@@ -284,8 +284,8 @@ keys! {
         repair: Repair = Repair::Hybrid;
         /// {} | each direction has its own; `"shared"`: one for both, as on Wi-Fi, for `rate = "auto"`. Alike at both ends
         medium: Medium = Medium::Own;
-        /// {} | packets waiting for the peer
-        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | packets waiting for the peer; `"auto"`: what the hop carries in three round trips, at least 1000
+        queue: Or<Auto, Whole<1, 100_000>> = Or(None, Auto);
         /// {} | share of flows, at most 50 %, left unrepaired to [measure the gain](#what-repair-gains). Alike at both ends
         ab: Fraction = Fraction::ZERO;
     }
@@ -481,7 +481,8 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     }
     let repair = reader.value(PeerKeys::repair)?;
     let medium = reader.value(PeerKeys::medium)?;
-    let Whole(queue) = reader.value(PeerKeys::queue)?;
+    let Or(queue, Auto) = reader.value(PeerKeys::queue)?;
+    let queue = queue.map(|Whole(packets)| packets);
     let ab = reader.value(PeerKeys::ab)?;
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse(PeerKeys::ab, "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));

@@ -37,7 +37,7 @@ fn plan(end: usize) -> Plan {
         rate: Some(10_000_000),
         codes: true,
         shared: false,
-        queue: 1000,
+        queue: None,
         ab: 0,
         ab_keys: [1, 2],
     };

@@ -199,7 +199,7 @@ pub struct PeerPlan {
     /// True if both directions share the hop's medium.
     pub shared: bool,
     /// Maximum number of waiting packets.
-    pub queue: u32,
+    pub queue: Option<u32>,
     /// Share of unrepaired flows, in 10⁻⁶.
     pub ab: u32,
     /// Keys that select these flows, equal at both ends.

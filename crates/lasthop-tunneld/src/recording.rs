@@ -178,6 +178,7 @@ fn words_of(config: &HopConfig) -> String {
     let repair = if *repair == Repair::Repeat { "arq" } else { "hybrid" };
     let medium = if *medium == Medium::Shared { "shared" } else { "own" };
     let [target, interval] = [target, interval].map(|span| span.as_nanos());
+    let queue = queue.map_or("auto".to_owned(), |packets| packets.to_string());
     format!(
         "rate={rate} repair={repair} medium={medium} header={header} queue={queue} target={target} interval={interval}"
     )
@@ -209,7 +210,10 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
         repair,
         medium,
         header: header.strip_prefix("header=")?.parse().ok().filter(|header| *header <= MOST_HEADER)?,
-        queue: queue.strip_prefix("queue=")?.parse().ok().filter(|queue| (1..=MOST_QUEUE).contains(queue))?,
+        queue: match queue.strip_prefix("queue=")? {
+            "auto" => None,
+            packets => Some(packets.parse().ok().filter(|packets| (1..=MOST_QUEUE).contains(packets))?),
+        },
         target: span(target, "target=")?,
         interval: span(interval, "interval=")?,
     })

@@ -23,7 +23,7 @@ pub const RATE: u64 = 12_000_000;
 
 pub fn config(repair: Repair) -> HopConfig {
     let (rate, medium) = (RateRule::Fixed(RATE), Medium::Own);
-    HopConfig { rate, repair, medium, header: 58, queue: 1000, target: millis(5), interval: millis(100) }
+    HopConfig { rate, repair, medium, header: 58, queue: Some(1000), target: millis(5), interval: millis(100) }
 }
 
 pub const SHARE: Repair = Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) });

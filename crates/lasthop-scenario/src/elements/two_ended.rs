@@ -37,8 +37,8 @@ pub struct TwoEnded {
     pub repair: Repair,
     /// Bytes added to each packet.
     pub header: u16,
-    /// Maximum number of packets in its ingress queue.
-    pub queue: u32,
+    /// Maximum number of packets in its entry queue; `None`: follows the hop.
+    pub queue: Option<u32>,
     /// Maximum queueing delay that may persist for `interval`.
     pub target: Duration,
     /// Interval for `target`.
@@ -154,8 +154,8 @@ keys! {
         // IPv4, UDP, the number, the tag, and the fields of a data frame (docs/models/two-ended-link.md).
         /// {} | bytes added to each packet, 0 to 256
         header: Whole<0, 256> = Whole(58);
-        /// {} | packets, under FQ-CoDel
-        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | packets, under FQ-CoDel; `"auto"`: three round trips of the hop, at least 1000
+        queue: Or<Auto, Whole<1, 100_000>> = Or(None, Auto);
         /// {} | FQ-CoDel's above the hop's round trip (at least 1.5 frames); interval at least ten times the target
         target: Positive<Duration> = Positive(Duration::from_millis(40)),
         interval: Positive<Duration> = Positive(Duration::from_millis(100));
@@ -202,7 +202,8 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
         Or(Some(Or(Some(Rate(rate)), SameAsLink)), Auto) => SendingRate::Given(rate),
     };
     let Whole(header) = reader.value(Keys::header)?;
-    let Whole(queue) = reader.value(Keys::queue)?;
+    let Or(queue, Auto) = reader.value(Keys::queue)?;
+    let queue = queue.map(|Whole(packets)| packets);
     let Positive(target) = reader.value(Keys::target)?;
     let Positive(interval) = reader.value(Keys::interval)?;
     let Whole(data) = reader.value(Keys::share_data)?;

@@ -6,7 +6,7 @@ use super::detect::Detector;
 use super::pace::{Pacer, Press};
 use super::rate::{Finder, gain_at_given};
 use super::rounds::{Heard, Rounds, target};
-use super::sender::ROUNDS;
+use super::limits::ROUNDS;
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 

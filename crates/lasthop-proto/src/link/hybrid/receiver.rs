@@ -4,25 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::frame::{Class, Item, Label};
+use super::limits::{AHEAD, MOST_HELD, hold};
 use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
-
-/// Maximum number of symbols beyond the first missing one. A sender uses half of it.
-pub(super) const AHEAD: u64 = 1 << 14;
-
-/// Maximum number of packets held for an earlier one.
-pub(super) const MOST_HELD: usize = 4096;
-
-/// Time of four repair rounds beyond their round trips: feedback delay, and spacing of copies.
-const ROUNDS_TAKE: Duration = Duration::from_millis(60);
-/// Maximum duration of a hole. Longer ones look like a broken path to the ends.
-const LONGEST_HOLD: Duration = Duration::from_millis(250);
-
-/// Returns how long a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the time of
-/// four repair rounds. If packets are passed on sooner, their source retransmits, which waits for the same hole.
-pub(super) fn hold(trip: Duration) -> Duration {
-    (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
-}
 
 /// State of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
