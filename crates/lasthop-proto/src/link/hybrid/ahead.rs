@@ -13,6 +13,11 @@ const PART: u64 = 4;
 /// Minimum number of packets in a combination. In fewer, the number of losses varies too much.
 const LEAST: u64 = 48;
 
+/// Maximum number of coded frames for each expected loss, beyond [`FREE`]. If losses come in long runs, their number in
+/// a span varies so much that coded frames cost more than they save.
+const PER_LOSS: u64 = 3;
+const FREE: u64 = 2;
+
 /// Schedule of coded frames.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Ahead {
@@ -28,9 +33,19 @@ impl Ahead {
         (span >= LEAST).then_some(span)
     }
 
-    /// Records a packet, of which `losses` are expected among `span`. Returns whether a coded frame is due.
-    pub fn on_packet(&mut self, losses: u64, span: u64) -> bool {
-        self.due += losses * 1_000_000 / span;
+    /// Returns the number of coded frames for `span` packets with a loss rate of `loss` (in 10⁻⁶), in runs with a mean
+    /// length of `run` (in 1/16 frame): the mean number of losses and two standard deviations, for geometric lengths.
+    pub fn frames(span: u64, loss: u64, run: u64) -> u64 {
+        // In 10⁻⁶ and 10⁻¹².
+        let mean = span * loss;
+        let variance = mean * (2 * run).saturating_sub(16) / 16 * 1_000_000;
+        let frames = (mean + 2 * variance.isqrt()).div_ceil(1_000_000);
+        if frames * 1_000_000 <= PER_LOSS * mean + FREE * 1_000_000 { frames } else { 0 }
+    }
+
+    /// Records a packet, where `frames` coded frames belong to `span` packets. Returns whether a coded frame is due.
+    pub fn on_packet(&mut self, frames: u64, span: u64) -> bool {
+        self.due += frames * 1_000_000 / span;
         let is_due = self.due >= 1_000_000;
         if is_due {
             self.due -= 1_000_000;
@@ -48,6 +63,14 @@ mod tests {
     fn codes_need_many_packets_in_a_round_trip() {
         let span = |mbps: u64, trip| Ahead::span(mbps * 1_000_000, Duration::from_millis(trip));
         assert_eq!([span(10, 60), span(8, 350), span(20, 560), span(100, 100)], [None, Some(58), Some(128), Some(128)]);
+    }
+
+    /// 10 % of 128 packets: 12.8 and twice the square root of 12.8 frames. In runs of 4 packets the variance is seven
+    /// times as large, and in runs of 12 a code needs 47 frames for 13 losses.
+    #[test]
+    fn codes_are_for_short_runs() {
+        let frames = |percent: u64, run: u64| Ahead::frames(128, percent * 10_000, run * 16);
+        assert_eq!([frames(0, 1), frames(1, 1), frames(10, 1), frames(10, 4), frames(10, 12)], [0, 4, 20, 32, 0]);
     }
 
     #[test]

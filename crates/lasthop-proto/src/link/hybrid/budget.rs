@@ -196,9 +196,7 @@ impl Budget {
         let loss = u128::from(self.loss());
         let missing = |count: u8| (0..count).fold(1_000_000_000, |missing: u128, _| missing * loss / 1_000_000);
         let planned = Self::transmissions(round);
-        (planned..MOST_IN_ROUND)
-            .find(|count| missing(before + count) <= u128::from(residual))
-            .unwrap_or(MOST_IN_ROUND)
+        (planned..MOST_IN_ROUND).find(|count| missing(before + count) <= u128::from(residual)).unwrap_or(MOST_IN_ROUND)
     }
 
     /// Returns the number of copies to send with a real-time packet that is useful for `left`, on a hop with the round

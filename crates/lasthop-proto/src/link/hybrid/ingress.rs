@@ -80,7 +80,12 @@ impl<I: Item> Ingress<I> {
         let target = given.max(frames(rate));
         // Several drops at once would be a burst of losses caused here.
         let codel = codel(target, interval, Duration::ZERO);
-        let config = FqCoDelConfig { codel, limit: limit.unwrap_or_else(|| limits::queue(rate, Duration::ZERO)), drop_batch: 1, ..FqCoDelConfig::default() };
+        let config = FqCoDelConfig {
+            codel,
+            limit: limit.unwrap_or_else(|| limits::queue(rate, Duration::ZERO)),
+            drop_batch: 1,
+            ..FqCoDelConfig::default()
+        };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
         let windows = Windows::new();
         Self {

@@ -364,7 +364,14 @@ impl<I: Item> Hop<I> {
             Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
         };
         if count > 0 {
-            self.coded = Some(Due { first, end, sent: 0, count: count.min(255) as u8, why: Why::Redundancy, yields: Yields::Never });
+            self.coded = Some(Due {
+                first,
+                end,
+                sent: 0,
+                count: count.min(255) as u8,
+                why: Why::Redundancy,
+                yields: Yields::Never,
+            });
         }
     }
 
@@ -376,18 +383,22 @@ impl<I: Item> Hop<I> {
     /// Returns the number of packets that coded frames among new packets cover, if there are any such frames.
     fn span_ahead(&self, now: Instant) -> Option<u64> {
         let on = self.config.repair == Repair::Adaptive && self.may_add(now);
-        on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()
+        let span = on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()?;
+        (self.frames_ahead(span) > 0).then_some(span)
+    }
+
+    fn frames_ahead(&self, span: u64) -> u64 {
+        Ahead::frames(span, self.budget.loss(), self.budget.run())
     }
 
     /// Plans a coded frame over the latest packets if one is due.
     fn code_ahead(&mut self, now: Instant) {
         let Some(span) = self.span_ahead(now) else { return };
-        if self.ahead.on_packet(self.expected_losses(span), span) && self.coded.is_none() {
+        if self.ahead.on_packet(self.frames_ahead(span), span) && self.coded.is_none() {
             let end = self.sender.next_symbol();
             let first = Symbol(end.0.saturating_sub(span));
             // No plain sum: sums over overlapping windows with the same losses are equal.
-            self.coded =
-                Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
+            self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
         }
     }
 
