@@ -41,19 +41,19 @@ pub struct WorkerProgram {
 pub struct Worker {
     /// The process.
     pub child: Child,
-    /// Its `/proc/PID/stat`.
+    /// `/proc/PID/stat` of the worker.
     stat: Option<File>,
-    /// Channel to it.
+    /// Channel to the worker.
     pub channel: Channel,
-    /// Time of its start.
+    /// Start time of the worker.
     pub started: Instant,
-    /// Time of its last message.
+    /// Time of the worker's last message.
     pub heard: Instant,
-    /// End of the time in which its silence is excused.
+    /// End of the time in which the worker's silence is excused.
     excused: Instant,
-    /// State of its life cycle.
+    /// State of the worker's life cycle.
     pub phase: Phase,
-    /// Reason why it refused its last order.
+    /// Reason why the worker refused its last order.
     pub refused: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Handles its messages; `take` receives its reports.
+    /// Handles the worker's messages; `take` receives its reports.
     pub fn listen<S: DeserializeOwned>(&mut self, mut take: impl FnMut(S)) {
         // Messages that waited while this process did not run count as just received, because the worker is not to
         // blame.
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Returns the time at which its silence becomes too long.
+    /// Returns the time at which the worker's silence becomes too long.
     pub fn deadline(&self) -> Instant {
         match self.phase {
             Phase::Starting => self.started + START,
@@ -138,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether its silence is excused for a while because it is running or runnable. Killing it would lose the
-    /// packets that wait for it, without benefit.
+    /// Returns whether the worker's silence is excused for a while because it is running or runnable. Killing it would
+    /// lose the packets that wait for it, without benefit.
     pub fn is_excused(&mut self, now: Instant) -> bool {
         let busy = matches!(self.phase, Phase::Working | Phase::Changing)
             && now < self.heard + BUSY
@@ -150,7 +150,7 @@ impl Worker {
         busy
     }
 
-    /// Ends it, and describes its end.
+    /// Ends the worker, and describes its end.
     pub fn kill(&mut self) -> String {
         // It may have ended already.
         let _ = self.child.kill();

@@ -45,7 +45,7 @@ pub enum Request {
 /// Reason why the socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A running daemon uses it.
+    /// A running daemon uses the socket.
     #[error("{}: a {who} is already running", path.display())]
     Busy {
         /// Kind of daemon.
@@ -117,7 +117,7 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
     }
 }
 
-/// Sends a request to the daemon whose control socket is `path`; messages call it `who`.
+/// Sends a request to the daemon whose control socket is `path`; `who` identifies it in messages.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ impl Drop for SocketFile {
 /// State of a control socket's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Nothing exists there.
+    /// The path does not exist.
     Free,
     /// The socket of a daemon that no longer runs.
     Stale,
@@ -192,11 +192,11 @@ pub enum Place {
     Taken,
 }
 
-/// Returns the state of `path`; messages call the daemon `who`.
+/// Returns the state of `path`; `who` identifies the daemon in messages.
 ///
 /// # Errors
 ///
-/// Returns an error if it is not a socket, or its state cannot be determined.
+/// Returns an error if `path` is not a socket, or its state cannot be determined.
 pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
     let fail = |error| ControlError::Look { who, path: path.to_owned(), error };
     match std::fs::symlink_metadata(path) {
@@ -211,7 +211,8 @@ pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
     }
 }
 
-/// Removes a stale socket; messages call the daemon `who`. Fails if a daemon answers on it, or if it is not a socket.
+/// Removes a stale socket; `who` identifies the daemon in messages. Fails if a daemon answers on it, or if it is not a
+/// socket.
 pub fn remove_stale(path: &Path, who: &'static str) -> Result<(), ControlError> {
     match place(path, who)? {
         Place::Free => Ok(()),

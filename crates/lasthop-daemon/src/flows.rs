@@ -10,7 +10,7 @@ use lasthop_proto::pep::snoop::Owner;
 use lasthop_wire::Route;
 use siphasher::sip::SipHasher13;
 
-/// Slot number for none.
+/// Slot number that stands for "no slot".
 const NONE: u32 = u32::MAX;
 
 /// Fraction (1/16) of the table reserved for opening and closing connections.
@@ -58,7 +58,8 @@ impl Key {
         Self { addresses: [low.0, high.0], ports: version << 32 | u64::from(low.1) << 16 | u64::from(high.1) }
     }
 
-    /// Returns a number uniform in `[0, 1)`. Without `keys`, addresses cannot be chosen for a given number.
+    /// Returns a number uniform in `[0, 1)`. Without knowledge of `keys`, nobody can choose addresses that result in a
+    /// given number.
     pub fn uniform(&self, keys: [u64; 2]) -> f64 {
         (Keyed(keys).hash_one(self) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
@@ -96,7 +97,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// Indices of these two lists.
+/// Indices of the list of all connections, and of the client's list.
 const OF_ALL: usize = 0;
 const OF_CLIENT: usize = 1;
 
@@ -182,7 +183,7 @@ impl<T> FlowTable<T> {
         self.slots.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -39,8 +39,8 @@ impl Heartbeat {
         Ok(Self { map, last: Duration::ZERO, silence })
     }
 
-    /// Records a beat, unless the last one is recent. Returns the time since the last one if packets have passed
-    /// because of it.
+    /// Records a beat, unless the last one is recent. If the last beat was so old that packets bypassed the daemon,
+    /// returns the time since then.
     ///
     /// # Errors
     ///
@@ -79,12 +79,13 @@ impl Heartbeat {
     }
 }
 
-/// Emits code for `to` = address of a stack offset.
+/// Emits code that loads the address of a stack offset into `to`.
 pub fn address_of(program: &mut Assembler, to: Reg, place: i16) {
     program.copy(to, R10).add(to, place.into());
 }
 
-/// Emits code for `R0` = address of the value of the key at [`KEY`]; jumps to `missing` if there is none.
+/// Emits code that loads into `R0` the address of the value of the key at [`KEY`], and jumps to `missing` if the map
+/// has no such key.
 pub fn look_up(program: &mut Assembler, map: &Map, missing: Label) {
     address_of(program, R2, KEY);
     program.load_map(R1, map.as_fd()).call(Helper::Lookup).jump_if(R0, When::Equal, 0, missing);

@@ -86,7 +86,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Returns an error if it fails, does not answer in time, or does not exist.
+    /// Returns an error if the worker fails, does not answer in time, or does not exist.
     pub fn await_phase<S: DeserializeOwned>(
         &mut self,
         phase: Phase,
@@ -110,8 +110,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the worker an order, and waits until it is executed. Without a worker it succeeds: the next one's first
-    /// order suffices.
+    /// Sends the worker an order, and waits until it is executed. Succeeds without a worker: the first order to the
+    /// next worker suffices.
     ///
     /// # Errors
     ///

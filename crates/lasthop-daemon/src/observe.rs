@@ -44,7 +44,7 @@ struct Stream {
 
 /// Receiver of [`Watch`]'s events.
 pub trait Tally {
-    /// Counts segments missing from the wired side that arrived later, as retransmissions do.
+    /// Counts segments missing from the wired side that arrived so late that they must be retransmissions.
     fn lost(&mut self, segments: u64);
     /// Counts segments missing from the wired side that arrived so soon that they were reordered.
     fn reordered(&mut self, segments: u64);

@@ -193,7 +193,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording at length `before` if it no longer fits the file.
+    /// Ends the recording at length `before` if it no longer fits in the file.
     fn bound(&mut self, before: usize) {
         let len = self.writer.get_ref().len();
         if len as u64 > self.left {

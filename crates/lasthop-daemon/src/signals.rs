@@ -10,7 +10,8 @@ use sd_notify::NotifyState;
 
 use crate::system_error::{SystemError, system};
 
-/// Binds a worker to its supervisor: it does not outlive it, and ignores the signals that a terminal sends to both.
+/// Binds a worker to its supervisor: the worker dies with the supervisor, and ignores the signals that a terminal sends
+/// to both.
 ///
 /// # Errors
 ///

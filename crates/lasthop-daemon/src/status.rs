@@ -11,7 +11,7 @@ pub struct Status<T> {
     pub version: String,
     /// Time since its start, in seconds.
     pub uptime_seconds: f64,
-    /// Its worker.
+    /// Worker of the daemon.
     pub worker: WorkerStatus,
     /// Number of configurations applied after the first.
     pub reloads: u64,
@@ -24,7 +24,7 @@ pub struct Status<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerStatus {
-    /// Its process, once it processes packets.
+    /// Process of the worker, once it processes packets.
     pub pid: Option<u32>,
     /// Number of workers started after the first.
     pub restarts: u64,

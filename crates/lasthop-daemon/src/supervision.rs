@@ -38,7 +38,7 @@ pub struct State<C, S, I = ()> {
     pub restarts: u64,
     /// Number of configurations applied after the first.
     pub reloads: u64,
-    /// State of what the daemon has installed on the machine.
+    /// State of the objects that the daemon installed on the machine, such as rules and routes.
     pub installed: I,
     /// Latest report of the worker.
     pub snapshot: S,
@@ -66,7 +66,7 @@ impl<C, S, I> State<C, S, I> {
 pub struct Interfaces<'a> {
     /// Path of the control socket.
     pub control: &'a Path,
-    /// Group with access to it.
+    /// Group with access to the control socket.
     pub control_group: Option<&'a Group>,
     /// Address of the metrics.
     pub metrics: Option<SocketAddr>,
@@ -154,7 +154,7 @@ pub trait Daemon: Sized {
     type Order: Serialize;
     /// Report of a worker.
     type Snapshot: Clone + Default + DeserializeOwned + Send + 'static;
-    /// State of what the daemon installs.
+    /// State of the objects that the daemon installs.
     type Installed: Clone + Default + Send + 'static;
     /// Error of the daemon.
     type Error: Display + From<Error>;
@@ -210,17 +210,17 @@ pub trait Daemon: Sized {
         team: &mut Team<Self>,
     ) -> Result<(), Self::Error>;
 
-    /// Ends the worker, and removes what the daemon installed.
+    /// Ends the worker, and removes all objects that the daemon installed.
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be removed.
+    /// Returns an error if an object cannot be removed.
     fn stop(&mut self, team: &mut Team<Self>) -> Result<(), Self::Error>;
 }
 
-/// Runs a daemon until SIGTERM or SIGINT. `create` returns it, with the configuration in the state and the plan; it may
-/// wake the loop through the signals' socket. `tell_level` is called with the log level of each configuration that is
-/// applied.
+/// Runs a daemon until SIGTERM or SIGINT. `create` returns the daemon for the state, which contains the configuration,
+/// and for the plan; the daemon may wake the loop through the signals' socket. `tell_level` is called with the log
+/// level of each configuration that is applied.
 ///
 /// # Errors
 ///
@@ -277,7 +277,8 @@ impl Doors {
         Ok(Self { signals, control, metrics })
     }
 
-    /// Answers requests in other threads until the returned file is dropped. Returns the requests to reload, too.
+    /// Answers requests in other threads until the returned file is dropped. Also returns the receiver of the reload
+    /// requests.
     fn serve<S: Clone + Send + 'static>(
         self,
         state: &Shared<S>,

@@ -18,7 +18,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// Creates a sender to `requests`; a byte to `wake` wakes their receiver. Messages call the daemon `who`.
+    /// Creates a sender to `requests`; a byte to `wake` wakes their receiver. `who` identifies the daemon in messages.
     pub fn new(requests: SyncSender<ReloadRequest>, wake: Arc<UnixStream>, who: &'static str) -> Self {
         Self { requests, wake, who }
     }

@@ -18,7 +18,7 @@ use crate::recording::{RecordFile, RecordTo};
 use crate::signals::follow_supervisor;
 use crate::system_error::{SystemError, system};
 
-/// Interval of checks of the interfaces, which may come, leave, and get new indices.
+/// Interval between checks of the interfaces, which may appear, disappear, or get new indices.
 const LOOK_UP: Duration = Duration::from_secs(1);
 /// Time to wait for the first order.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -99,8 +99,7 @@ pub trait Work: Sized {
     /// Returns an error if the order is invalid or a resource is not available.
     fn open(order: Self::Order) -> Result<Option<(Self::Resources, Tasks)>, Self::Error>;
 
-    /// Starts all threads, and prepares to handle packets. The process has no other permissions than those that its
-    /// tasks need.
+    /// Starts all threads, and prepares to handle packets. The process keeps only the permissions that its tasks need.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ const FEW: (u32, u32) = (3, 2);
 /// Packet sizes above which no packet arrived, while smaller ones did.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct BlackHole {
-    /// Time at which the first of them was sent.
+    /// Time at which the first of these packets was sent.
     since: Option<i64>,
     /// Smallest lost payload, and largest payload that was sent since then and arrived, in bytes.
     smallest_lost: u32,

@@ -44,7 +44,7 @@ pub enum CaptureError {
     Compressed {
         /// Name of the compression.
         with: &'static str,
-        /// Command that decompresses it.
+        /// Command that decompresses the file.
         tool: &'static str,
     },
     /// The capture format is not supported.
@@ -108,12 +108,12 @@ impl Unit {
     }
 }
 
-/// Direction of a packet, if the file has it.
+/// Direction of a packet, if the file contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Way {
-    /// Received by the machine that captured it.
+    /// The machine that captured the packet received it.
     In,
-    /// Sent by it.
+    /// The machine that captured the packet sent it.
     Out,
     /// Unknown.
     Unknown,
@@ -139,7 +139,7 @@ pub struct Frame<'f> {
 }
 
 impl Frame<'_> {
-    /// Returns the comments that it already has.
+    /// Returns the comments that the frame already has.
     pub fn comments(&self) -> impl Iterator<Item = String> {
         options(self.options, self.order)
             .filter(|(code, _)| *code == 1)
@@ -210,8 +210,8 @@ impl<R: Read> Capture<R> {
         Self::open_all(VecDeque::from([source]))
     }
 
-    /// Starts to read files of which each continues the one before, as programs write that rotate their files.
-    /// Interfaces of the same name and link type are one. A file that is truncated or damaged ends at that place
+    /// Starts to read files each of which continues the one before, as written by programs that rotate their files.
+    /// Interfaces of the same name and link type count as one. A file that is truncated or damaged ends at that place
     /// ([`Capture::damage`]).
     ///
     /// # Errors

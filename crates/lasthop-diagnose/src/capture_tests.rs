@@ -85,7 +85,7 @@ impl File {
         self.bytes.extend(bytes);
     }
 
-    /// A packet at so many nanoseconds.
+    /// A packet captured at the given time, in nanoseconds.
     fn packet(&mut self, nanos: u64, data: &[u8], len: u32) {
         match self.form {
             Form::Pcap { nanos: fine, .. } => {
@@ -313,7 +313,8 @@ fn heads_of_68_bytes_are_enough_to_see_the_loss() {
     assert_eq!(report.options_cut, 0);
 }
 
-/// The same with the options cut off: a capture says so, and does not take a window whose scale it lacks for a small one.
+/// Same capture with the options cut off: the report says so, and does not mistake a window of unknown scale for a
+/// small one.
 #[test]
 fn options_that_are_cut_off_are_told_of() {
     let report = report(&Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 64));
@@ -327,8 +328,8 @@ fn options_that_are_cut_off_are_told_of() {
     assert_eq!(direction.losses[0].verdict.air, None, "nobody knows which packet came first behind it");
 }
 
-/// In tcpdump's capture of all interfaces (`-i any`) a forwarded packet stands twice, each time with its device: each device has whole connections, whatever comes
-/// first.
+/// In tcpdump's capture of all interfaces (`-i any`) a forwarded packet appears twice, each time with its device. Each
+/// device sees whole connections, regardless of which is captured first.
 #[test]
 fn a_capture_that_names_devices_has_a_connection_at_each() {
     let bytes = Transfer::write(FORMS[1], Front::Cooked2, Family::Four, 65_535);
@@ -382,7 +383,7 @@ fn a_capture_of_all_interfaces_has_each_packet_once() {
     assert_eq!((report.flows[0].directions[0].bytes, report.flows[0].directions[0].retransmissions), (1000, 0));
 }
 
-/// A clock that is set, twice, in the midst of a transfer changes no byte of the verdicts.
+/// Setting the clock twice in the middle of a transfer does not change any verdict.
 #[test]
 fn a_clock_that_jumps_is_noticed() {
     let bytes = Transfer::write(FORMS[1], Front::Ethernet, Family::Four, 65_535);
@@ -460,7 +461,7 @@ fn gzip_is_read_and_other_compressions_are_named() {
     assert!(matches!(diagnose(&gzip(b"hello")[..], &Options::default()), Err(CaptureError::Foreign)));
 }
 
-/// A segment in two fragments, in either order, is the segment.
+/// A segment in two fragments, in either order, is reassembled.
 #[test]
 fn fragments_of_a_segment_are_joined() {
     for reversed in [false, true] {
@@ -497,7 +498,7 @@ fn fragments_of_a_segment_are_joined() {
     }
 }
 
-/// Interfaces of sections that follow each other, as of files that were put one behind the other, are the same.
+/// Interfaces of consecutive sections, as in concatenated files, are the same.
 #[test]
 fn sections_of_one_interface_are_one_capture() {
     let bytes = Transfer::write(FORMS[5], Front::Ethernet, Family::Four, 65_535);

@@ -50,9 +50,9 @@ impl Stamps {
 /// Response times of an endpoint, seen from the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// Timestamps sent to it, with times.
+    /// Timestamps sent to the endpoint, with times.
     waiting: VecDeque<(u32, i64)>,
-    /// Newest of them, answered or not.
+    /// Newest timestamp, answered or not.
     newest: Option<u32>,
     least: Option<i64>,
 }
@@ -344,8 +344,8 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// Three packets with one timestamp cross a slow hop, the third after the answer to the first: its own answer has
-    /// the same echo, and shows nothing.
+    /// Three packets with one timestamp cross a slow hop, the third after the answer to the first. The answer to the
+    /// third has the same echo, and yields no sample.
     #[test]
     fn of_packets_with_one_stamp_the_first_asks() {
         let mut answers = Answers::default();

@@ -51,7 +51,7 @@ pub struct Packet<'p> {
     pub wire: u32,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Time at which the sender stamped it, in nanoseconds of a clock that runs at the capture's rate.
+    /// Time at which the sender stamped the packet, in nanoseconds of a clock that runs at the capture's rate.
     pub stamped: Option<i64>,
     /// Length of a tick of the sender's timestamps in nanoseconds, once the capture has shown it.
     pub tick: Option<i64>,
@@ -59,7 +59,7 @@ pub struct Packet<'p> {
     pub identification: Option<u16>,
     /// True for a keep-alive without data.
     pub is_keep_alive: bool,
-    /// True if the search for policers has capacity to remember it.
+    /// True if the search for policers has capacity to remember the packet.
     pub is_remembered: bool,
 }
 
@@ -79,7 +79,8 @@ pub struct Half {
     /// SACK blocks of the last acknowledgment.
     blocks: [(u64, u64); 4],
     duplicates: u32,
-    /// Acknowledgments of a single packet since the last one of several packets; none before the first one of several.
+    /// Number of acknowledgments of a single packet since the last acknowledgment of several packets; `None` before the
+    /// first of the latter.
     singles: Option<u32>,
     /// True if an acknowledgment with truncated options was captured after the last packet that is known to have
     /// arrived: others may have arrived.
@@ -372,7 +373,7 @@ impl Half {
         number
     }
 
-    /// Returns how the sender detected the loss.
+    /// Returns the way in which the sender detected the loss.
     fn repair(&self, now: i64, to_sender: i64) -> Repair {
         let silence = now.saturating_sub(self.last_heard).saturating_sub(to_sender);
         let whole = self.times(now, to_sender).whole;

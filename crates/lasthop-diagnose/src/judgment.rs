@@ -11,8 +11,8 @@ use crate::verdict::{Cause, Judge, Marks};
 /// Confidence of a verdict that follows from all losses of a flow together.
 const TOGETHER: f64 = 0.95;
 
-/// Returns the rates of the policers that explain a direction's losses, in bits of IP packets a second, by side of the
-/// capture. A sender limited by its application also sends at one rate.
+/// Returns the rates of the policers that explain a direction's losses, in bits of IP packets per second, by side of
+/// the capture. A sender limited by its application also sends at one rate.
 pub(crate) fn policers(half: &Half) -> [Option<f64>; 2] {
     let total: i64 = FACTORS.iter().map(|&factor| half.rounds.known(factor)).sum();
     let all = half.losses.list().iter().fold(total, |sum, loss| sum.saturating_add(loss.charged));

@@ -62,7 +62,7 @@ pub enum Needless {
     AnsweredTwice,
     /// The packet had reached the receiver, where the capture was taken.
     Captured,
-    /// It was not a retransmission: the IPv4 identification shows that the packet was reordered.
+    /// The packet was not retransmitted: the IPv4 identification shows that the packet was reordered.
     Overtaken,
 }
 
@@ -90,7 +90,7 @@ pub struct Seen {
     pub repair: Repair,
     /// Part of the path.
     pub side: Side,
-    /// Arrivals before and after it.
+    /// Arrivals before and after the loss.
     pub around: Around,
     /// Bytes of payload of the whole packet, of which `len` may be only a part.
     pub packet_len: u32,
@@ -104,7 +104,7 @@ pub struct Seen {
 pub struct Loss {
     /// Observed retransmission.
     pub seen: Seen,
-    /// Reason for which it was not a loss.
+    /// Reason why the packet was not lost.
     pub needless: Option<Needless>,
     /// Nanoseconds for which the loss reduced the congestion window.
     pub charged: i64,

@@ -1,5 +1,5 @@
 //! Losses of a link due to corruption, packet by packet: the table that `lasthop fit` reads.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

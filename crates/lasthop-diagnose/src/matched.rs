@@ -3,9 +3,9 @@
 //!
 //! A packet is identified by its endpoints, sequence number, length and timestamp. A packet that passed the place
 //! nearer to the sender but did not reach the other one was lost between them, whether it was retransmitted or not.
-//! Delays between the places are measured on the packets themselves, so the judge of losses in one capture has no
-//! acknowledgments to guess from. The clocks may differ, but must not drift apart by more than the queue's jitter.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+//! Delays between the places are measured on the packets themselves; a single capture would require inferring them from
+//! acknowledgments. The clocks may differ, but must not drift apart by more than the queue's jitter.
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -47,7 +47,7 @@ pub struct Crossing {
     pub to: SocketAddr,
     /// Number of the capture that was taken nearer to the sender: 1 or 2.
     pub near: u8,
-    /// Data packets that passed there while both captures were running.
+    /// Data packets that passed the place nearer to the sender while both captures were running.
     pub packets: u64,
     /// Packets that reached the other place and are not in the capture nearer to the sender.
     pub unseen: u64,
@@ -55,7 +55,7 @@ pub struct Crossing {
     pub reordered: u64,
     /// Maximum queueing delay between the two places, in milliseconds.
     pub longest_queue_ms: f64,
-    /// Rate of the bottleneck between them in bits of IP packets a second, if a queue showed it.
+    /// Rate of the bottleneck between the two places in bits of IP packets per second, if a queue showed it.
     pub bottleneck_bps: Option<f64>,
     /// Packets lost to corruption.
     pub corruption: u64,
@@ -78,7 +78,7 @@ pub struct LostBetween {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Number of times that the data had passed there.
+    /// Number of times that the data had passed the place nearer to the sender.
     pub transmission: u32,
     /// Cause of the loss, and its evidence.
     #[serde(flatten)]

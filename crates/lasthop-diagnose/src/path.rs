@@ -5,13 +5,13 @@
 /// for packets from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample {
-    /// Time at which it was sent.
+    /// Time at which the packet was sent.
     pub sent: i64,
-    /// Time at which its arrival was seen.
+    /// Time at which the packet's arrival was seen.
     pub arrived: i64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Sequence number after its end.
+    /// Sequence number after the packet's end.
     pub end: u64,
 }
 
@@ -22,8 +22,8 @@ impl Sample {
     }
 }
 
-/// Stretch of packets over which a rate is measured: this many bytes, some twenty packets, and nanoseconds, to average
-/// over scheduling delays; or many bytes.
+/// Minimum length of a stretch of packets over which a rate is measured: in bytes (some twenty packets) and in
+/// nanoseconds, to average over scheduling delays; or in bytes alone.
 const LONG_STRETCH: u64 = 30_000;
 const LONG: i64 = 25_000_000;
 const LONGEST_STRETCH: u64 = 1_000_000;
@@ -49,14 +49,14 @@ pub struct Path {
     sum: f64,
     samples: u64,
     stretch: (u64, i64),
-    /// Previous pair, if both samples found the link busy. An acknowledgment sent by a timer is late, and only the
+    /// Previous pair, if both samples found the link busy. An acknowledgment sent by a timer is delayed, and only the
     /// first or the last one of a stretch can be; both are left out.
     pending: Option<(u64, i64)>,
     opened: bool,
     rates: Option<Box<Rates>>,
-    /// Rate in bits a second, updated at intervals of some stretches.
+    /// Rate in bits per second, updated at intervals of some stretches.
     rate: Option<f64>,
-    /// Sum and number of deviations of arrivals from those at the rate.
+    /// Sum and number of deviations of arrivals from those expected at the rate.
     deviation: (f64, u64),
 }
 
@@ -91,17 +91,17 @@ impl Path {
         self.samples
     }
 
-    /// Returns the rate of the bottleneck in bits of IP packets a second, if queues were long enough to show it.
+    /// Returns the rate of the bottleneck in bits of IP packets per second, if queues were long enough to show it.
     pub fn rate(&self) -> Option<f64> {
         self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
     }
 
-    /// Returns the mean deviation of arrivals from those at the rate, in nanoseconds.
+    /// Returns the mean deviation of arrivals from those expected at the rate, in nanoseconds.
     pub fn jitter(&self) -> f64 {
         if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
     }
 
-    /// Returns by how much the delay of the sample exceeded the minimum.
+    /// Returns the excess of the sample's delay over the minimum.
     pub fn queue(&self, sample: Sample) -> i64 {
         self.base.map_or(0, |base| sample.delay().saturating_sub(base).max(0))
     }
@@ -137,9 +137,9 @@ impl Path {
         self.last = Some(sample);
     }
 
-    /// Returns the sample without the time for which its receiver delayed the acknowledgment of a single packet (RFC
-    /// 1122 §4.2.3.2): if it arrived later by that time than a packet that left right after the last one, or found no
-    /// queue.
+    /// Returns the sample without the time for which the receiver delayed the acknowledgment of a single packet (RFC
+    /// 1122 §4.2.3.2). A sample counts as delayed if it arrived later, by the time of such a timer, than a packet that
+    /// found no queue, or that left right after the last one.
     pub fn without_receivers_timer(&self, sample: Sample) -> Sample {
         let (Some(rate), Some(last), Some(base)) = (self.rate, self.last, self.base) else { return sample };
         let bytes = sample.volume.saturating_sub(last.volume);
@@ -212,13 +212,13 @@ impl Path {
 /// Fate of all packets between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
-    /// All arrived.
+    /// All packets arrived.
     Arrived,
-    /// Some are missing.
+    /// Some packets did not arrive.
     Missing,
 }
 
-/// Rate of the first bin in bits a second.
+/// Rate of the first bin in bits per second.
 const LEAST_RATE: f64 = 1e4;
 /// Relative width of a bin.
 const WIDTH: f64 = 0.01;

@@ -17,7 +17,7 @@ const MOST_RISE: f64 = 0.3;
 /// Minimum number of delays, and minimum spread of the fill levels at which they are measured, in nanoseconds.
 const FEW_DELAYS: usize = 20;
 const LEAST_SPREAD: f64 = 1e6;
-/// Factor of the rate at which the fill level is tracked, so that an error of the rate does not accumulate.
+/// Factor by which the tracked queue drains faster than the rate, so that an error of the rate does not accumulate.
 const DRAIN: f64 = 1.02;
 
 /// Value of a delay that was not measured.
@@ -129,7 +129,7 @@ impl Passed {
         }
     }
 
-    /// Returns the rate, in bits of IP packets a second, of a policer on that side that explains the losses there, if
+    /// Returns the rate, in bits of IP packets per second, of a policer on that side that explains the losses there, if
     /// there is one.
     pub fn policer(&self, place: Place) -> Option<f64> {
         if self.lost < FEW_LOSSES {
@@ -180,7 +180,7 @@ impl Passed {
         is_told.then(|| both / across)
     }
 
-    /// Tracks the fill of a queue with a rate of `rate` bytes a second: yields the fill level with each packet.
+    /// Tracks the fill of a queue with a rate of `rate` bytes per second: yields the fill level with each packet.
     fn follow(&self, rate: f64, mut each: impl FnMut(f64, &Event)) {
         let (mut level, mut last) = (0.0_f64, None);
         for event in &self.events {
@@ -193,7 +193,7 @@ impl Passed {
     }
 }
 
-/// Returns the rate in bytes a second at which packets passed between losses, whose times and preceding bytes are
+/// Returns the rate in bytes per second at which packets passed between losses, whose times and preceding bytes are
 /// given, if it is always the same.
 fn constant_rate(losses: &[(i64, u64)]) -> Option<f64> {
     let mut rates = Vec::new();

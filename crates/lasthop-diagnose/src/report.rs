@@ -24,9 +24,9 @@ pub enum Vantage {
     Sender,
     /// At the receiver.
     Receiver,
-    /// At a gateway between them.
+    /// At a gateway between sender and receiver.
     Gateway,
-    /// The capture does not show it.
+    /// The capture does not show its place.
     Unknown,
 }
 
@@ -150,7 +150,7 @@ pub struct Direction {
     pub segment_bytes: u32,
     /// Seconds from the first of these to the last.
     pub seconds: f64,
-    /// Goodput in bits a second.
+    /// Goodput in bits per second.
     pub goodput_bps: f64,
     /// Round trip without load, in milliseconds.
     pub rtt_ms: Option<f64>,
@@ -162,10 +162,10 @@ pub struct Direction {
     pub limit: Option<Factor>,
     /// Factors that limit the direction, with their shares of the time, the largest first.
     pub limits: Vec<Limit>,
-    /// Rate of the bottleneck in bits of IP packets a second, if a queue showed it; includes other flows to the same
+    /// Rate of the bottleneck in bits of IP packets per second, if a queue showed it; includes other flows to the same
     /// host.
     pub bottleneck_bps: Option<f64>,
-    /// Goodput that the bottleneck's rate would allow, in bits a second.
+    /// Goodput that the bottleneck's rate would allow, in bits per second.
     pub could_reach_bps: Option<f64>,
     /// Lost packets.
     pub lost: u64,
@@ -179,7 +179,7 @@ pub struct Direction {
     pub policed: u64,
     /// Of the others, packets that exceeded the path MTU without a report to the sender.
     pub path_mtu: u64,
-    /// Rate of the policer in bits of IP packets a second.
+    /// Rate of the policer in bits of IP packets per second.
     pub policer_bps: Option<f64>,
     /// Losses beyond the limit, which were not judged.
     pub unjudged: u64,
@@ -230,7 +230,7 @@ pub struct LossReport {
     /// Number of the lost packet in the capture; for a packet lost before the capture, that of the packet that revealed
     /// the loss.
     pub packet: u64,
-    /// Number of the packet that retransmitted it.
+    /// Number of the packet that retransmitted the data.
     pub repaired_by: u64,
     /// Seconds since the start of the capture.
     pub time_s: f64,
@@ -238,13 +238,13 @@ pub struct LossReport {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Part of the path on which it was lost.
+    /// Part of the path on which the packet was lost.
     pub side: Side,
     /// Way in which the sender detected the loss.
     pub repair: Repair,
     /// Number of times that the data had passed.
     pub transmission: u32,
-    /// Reason for which it was not a loss.
+    /// Reason why the packet was not lost.
     pub needless: Option<Needless>,
     /// Cause of the loss, and its evidence.
     #[serde(flatten)]

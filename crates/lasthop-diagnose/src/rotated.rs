@@ -1,4 +1,4 @@
-//! Selection of captures that continue each other, as programs write that rotate their files (`tcpdump -C`, `-G`,
+//! Selection of captures that continue each other, as written by programs that rotate their files (`tcpdump -C`, `-G`,
 //! `dumpcap -b`).
 
 use std::io::Read;

@@ -212,7 +212,7 @@ impl Rounds {
         }
     }
 
-    /// Records new data. Returns the time of a round whose cause is not known yet.
+    /// Records new data. Returns the time of a round that is to be charged to a factor once its cause is known.
     pub fn pass(&mut self, times: Times, passing: Passing, reduction: Reduction) -> Option<Charge> {
         let Times { now, to_sender, whole, .. } = times;
         let gap = self.last_data.map_or(0, |last| now.saturating_sub(last));

@@ -11,13 +11,13 @@ const MOST: usize = 65_536;
 /// A piece of captured data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Number of its first byte.
+    /// Number of the piece's first byte.
     pub seq: u64,
-    /// Number after its last byte.
+    /// Number after the piece's last byte.
     pub end: u64,
-    /// Time at which it last passed.
+    /// Time at which the piece last passed.
     pub time: i64,
-    /// Number of the packet in which it last passed.
+    /// Number of the packet in which the piece last passed.
     pub number: u64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
@@ -25,23 +25,23 @@ pub struct Sent {
     pub wire: u32,
     /// Timestamp of the sender.
     pub stamp: Option<u32>,
-    /// Number of times that it passed.
+    /// Number of times that the piece passed.
     pub passed: u32,
-    /// True if it was selectively acknowledged.
+    /// True if the piece was selectively acknowledged.
     pub sacked: bool,
-    /// True if it is assumed to have arrived, because of a duplicate acknowledgment.
+    /// True if the piece is assumed to have arrived, because of a duplicate acknowledgment.
     pub guessed: bool,
-    /// Its latest loss: index into the direction's losses.
+    /// Latest loss of the piece: index into the direction's losses.
     pub loss: Option<usize>,
     /// Arrivals before and after this piece.
     pub around: Option<Around>,
-    /// Bytes of payload of the packet in which it last passed.
+    /// Bytes of payload of the packet in which the piece last passed.
     pub packet_len: u32,
-    /// True if it arrived beyond the receiver's window.
+    /// True if the piece arrived beyond the receiver's window.
     pub refused: Option<Refused>,
-    /// True if it begins where the packet of its first transmission did.
+    /// True if the piece begins where the packet of its first transmission did.
     pub begins: bool,
-    /// IPv4 identification of its last transmission.
+    /// IPv4 identification of the piece's last transmission.
     pub identification: Option<u16>,
     /// True if the receiver, at which the capture was taken, may have had the packet and delayed its acknowledgment
     /// when it last passed.
@@ -55,7 +55,7 @@ pub struct Around {
     pub before: Option<Sample>,
     /// First arrival after.
     pub after: Option<Sample>,
-    /// Bytes between these two that did not arrive.
+    /// Bytes between these two arrivals that did not arrive.
     pub missing: u64,
     /// Nanoseconds between the transmissions of the first and the last of the packets that were lost in a row with this
     /// one ([`crate::loss::put_rows`]).

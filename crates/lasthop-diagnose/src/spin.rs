@@ -64,7 +64,7 @@ impl Spin {
     }
 
     /// Returns minimum and mean round trip in nanoseconds. `None` if the bit is not used: it stays the same, or changes
-    /// with every other packet, as ends that hide it do.
+    /// with every other packet, as set by ends that hide the round trip.
     pub fn round_trip(&self) -> Option<(i64, i64)> {
         let random = self.changes * 3 > self.packets;
         let least = self.least.filter(|_| self.changes >= FEW && !random)?;

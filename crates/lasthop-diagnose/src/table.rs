@@ -1,5 +1,5 @@
 //! All connections of a capture.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -101,7 +101,7 @@ impl Clock {
     }
 }
 
-/// Returns whether a packet was captured at the interface of this name, or at the device that a report calls so.
+/// Returns whether a packet was captured at the interface of this name, or at the device with this name in a report.
 fn is_called(name: &str, interface: &Interface, device: Option<u32>) -> bool {
     let wanted = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
     interface.name.as_deref() == Some(name) || wanted.is_some() && wanted == device

@@ -14,15 +14,15 @@ use crate::path::{Path, Sample};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The channel destroyed it.
+    /// The channel destroyed the packet.
     Corruption,
-    /// A queue dropped it.
+    /// A queue dropped the packet.
     Congestion,
-    /// A policer dropped it: it exceeded a rate, and no queue was full.
+    /// A policer dropped the packet: a rate was exceeded, and no queue was full.
     Policed,
-    /// It exceeded the path MTU, and no router reported that.
+    /// The packet exceeded the path MTU, and no router reported that.
     PathMtu,
-    /// The capture does not show it.
+    /// The capture does not show the cause.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ pub struct Judge {
 /// Evidence on the longest queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ceiling {
-    /// It may be a full queue.
+    /// The longest queue may be a full one.
     Possible,
     /// Packets lost at the longest queue had been on the link, so it was not full.
     Refuted,
@@ -142,9 +142,9 @@ impl Judge {
         }
     }
 
-    /// Learns from the losses whose time on the link is decisive: the length of the queue at which packets are dropped,
-    /// or that they are dropped at any length, as by active queue management; whether the longest queue was full; and
-    /// the more frequent cause.
+    /// Learns three properties from the losses whose time on the link is decisive: the length of the queue at which
+    /// packets are dropped (or that they are dropped at any length, as by active queue management), whether the longest
+    /// queue was full, and the more frequent cause.
     pub fn learn<'l>(&mut self, losses: impl Iterator<Item = &'l Seen> + Clone) {
         let mut drops = Vec::new();
         let mut at_longest = 0.0;
@@ -222,7 +222,7 @@ impl Judge {
     }
 
     /// Returns the delay that the packet would have had in the queue, according to its neighbours: the queue that those
-    /// before it found, plus their own size, less departures since.
+    /// before it found, plus their own size, minus the departures since.
     fn queue(&self, loss: &Seen) -> Option<f64> {
         let per_byte = self.per_byte.unwrap_or(0.0);
         let around = &loss.around;
@@ -277,14 +277,14 @@ impl Judge {
         (taken - 1.0).clamp(0.0, ALL_OF_A_ROW)
     }
 
-    /// Returns by how many nanoseconds a full queue may appear shorter than the longest one.
+    /// Returns the number of nanoseconds by which a full queue may appear shorter than the longest one.
     fn near(&self, loss: &Seen) -> f64 {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }
 
     /// Compares the arrival of the next neighbour with its expected arrivals: if the lost packets were dropped, and if
-    /// they were on the link. It does not arrive sooner than the minimum delay after it was sent, nor sooner than it
-    /// can after the neighbour before.
+    /// they were on the link. A neighbour arrives no sooner than the minimum delay after it was sent, and no sooner
+    /// than the link permits after the neighbour before.
     fn air(&self, loss: &Seen) -> Option<Air> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;

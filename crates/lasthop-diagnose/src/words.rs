@@ -108,7 +108,7 @@ fn window(direction: &Direction) -> String {
     said
 }
 
-/// Returns a rate in bits a second in readable units.
+/// Formats a rate, given in bits per second, with a suitable unit.
 pub fn rate(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate < 1e6 => format!("{:.1} kbps", rate / 1e3),

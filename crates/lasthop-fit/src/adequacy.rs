@@ -25,7 +25,7 @@ const LAGS: [usize; 10] = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500];
 /// Maximum run length that is shown separately; longer runs are counted with it.
 const LONGEST_RUN: usize = 30;
 
-/// Value of the trace beside that of the model.
+/// Value of the metric in the trace, and in the model.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Beside {
     /// Argument of the value: a length in packets.
@@ -66,7 +66,7 @@ impl Adequacy {
         Self { departures: Vec::new(), run_lengths: Vec::new(), autocorrelation: Vec::new() }
     }
 
-    /// Returns whether the model loses packets as the link did, as far as that was compared.
+    /// Returns whether the model loses packets as the link did, in the properties that were compared.
     pub fn fits(&self) -> bool {
         self.departures.is_empty()
     }
@@ -141,15 +141,15 @@ fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u32) -> Vec<bool> {
         .collect()
 }
 
-/// Metrics that are compared, beside run lengths and autocorrelation.
+/// Metrics that are compared in addition to run lengths and autocorrelation.
 const NAMES: [&str; 8] = [
     "losses",
     "runs of losses",
     "the longest run",
     "autocorrelation of neighbours",
-    "losses in 10 packets, how they vary",
-    "losses in 100 packets, how they vary",
-    "losses in 1000 packets, how they vary",
+    "variation of losses in 10 packets",
+    "variation of losses in 100 packets",
+    "variation of losses in 1000 packets",
     "size of lost packets",
 ];
 

@@ -142,7 +142,7 @@ mod tests {
         assert!(1.0 / report.chosen().parameter("bad_to_good").unwrap().value > 10.0);
     }
 
-    /// A single count says nothing about runs; without losses there is nothing to add.
+    /// A single count gives no information about runs; without losses there is nothing to add.
     #[test]
     fn too_few_counts_say_so() {
         let report = fit_counts(&counts([20])).unwrap();

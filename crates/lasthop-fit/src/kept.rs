@@ -8,13 +8,13 @@ use crate::family::{Family, Fit, of_time};
 use crate::states::ByTime;
 use crate::trace::{Clock, LossTrace};
 
-/// Model that is kept beside the chosen one.
+/// Model that is kept in addition to the chosen one.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Kept {
     /// Fitted model.
     #[serde(flatten)]
     pub fit: Fit,
-    /// Reason for keeping it.
+    /// Reason for keeping the model.
     pub why: Why,
 }
 
@@ -22,7 +22,7 @@ pub struct Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// Its AIC is about as good.
+    /// The model's AIC is about as good.
     AsGood,
     /// Packets were too far apart to show short bad periods: these are the longest that the trace permits.
     LongestBadTimes,
@@ -95,7 +95,7 @@ fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Optio
     Some(of_time(model(bad), model(bad).log_likelihood(trace.packets())))
 }
 
-/// Describes what the trace does not show, if it has losses.
+/// Describes the properties that the trace cannot show, if it has losses.
 pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
     if trace.lost() == 0 {
         return None;

@@ -79,7 +79,7 @@ pub fn fit(trace: &LossTrace) -> Option<Report> {
     fit_unless(trace, &|| false)
 }
 
-/// Like [`fit`], but also returns `None` if `stop` returns true before the end. It is called for each pass over the
+/// Like [`fit`], but also returns `None` if `stop` returns true before the end. `stop` is called for each pass over the
 /// trace.
 pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> {
     if trace.packets().is_empty() {

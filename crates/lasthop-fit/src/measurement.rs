@@ -1,4 +1,4 @@
-//! The table `[measurement]`: what a scenario omits of the measurement that it was made from.
+//! The table `[measurement]`: properties of the underlying measurement that a scenario omits.
 
 use std::fmt::Write;
 
@@ -50,8 +50,8 @@ impl Notes {
         }
     }
 
-    /// Adds the models that the measurement of a direction permits besides the chosen one, and the trace itself if none
-    /// fits.
+    /// Adds the models that the measurement of a direction permits in addition to the chosen one, and the trace itself
+    /// if none fits.
     pub fn add_alternatives(&mut self, way: &str, report: &Report, losses: &[bool]) {
         let key = format!("links.hop.errors_{way}");
         let of_kept = |kept: &Kept| Alternative {

@@ -61,12 +61,12 @@ pub struct Link {
 pub struct Direction<'r> {
     /// Name of the trace.
     pub name: &'r str,
-    /// Result of fitting it.
+    /// Result of fitting the trace.
     pub report: &'r Report,
 }
 
 /// Returns a scenario file with a server, a base station, a client behind the link, and a download of 16 MiB. It states
-/// the origin of each value, and what the scenario omits of the measurement.
+/// the origin of each value, and the properties of the measurement that the scenario omits.
 pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>, notes: &Notes) -> String {
     let mut text = String::new();
     let names = [Some(down), up].into_iter().flatten().map(|direction| direction.name).collect::<Vec<_>>().join(", ");
@@ -182,7 +182,7 @@ fn value(parameter: &Parameter) -> String {
     }
 }
 
-/// Formats a value for people.
+/// Formats a value for display.
 pub fn shown(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Share => format!("{} %", figures(value * 100.0)),
@@ -193,7 +193,7 @@ pub fn shown(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Formats the parameters of a fit for people: `frame_loss 3.02 % (2.7 to 3.37)`.
+/// Formats the parameters of a fit for display: `frame_loss 3.02 % (2.7 to 3.37)`.
 pub fn parameters(fit: &Fit) -> Vec<String> {
     let one = |parameter: &Parameter| {
         let interval = parameter

@@ -24,7 +24,7 @@ impl Spread {
         Some(Self { least_ms: rank(0.0)?, median_ms: rank(0.5)?, p95_ms: rank(0.95)?, most_ms: rank(1.0)? })
     }
 
-    /// Returns by how much the 95th percentile exceeds the least.
+    /// Returns the difference between the 95th percentile and the minimum.
     pub fn variation_ms(&self) -> f64 {
         self.p95_ms - self.least_ms
     }

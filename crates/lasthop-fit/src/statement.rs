@@ -1,4 +1,5 @@
-//! Statement of what the fitted scenario reproduces of a measurement: rate, delay, order, duplication and loss.
+//! Statement of the properties of a measurement that the fitted scenario reproduces: rate, delay, order, duplication
+//! and loss.
 
 use crate::family::Unit;
 use crate::read::Form;
@@ -10,11 +11,11 @@ use crate::{Detail, Report};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The scenario reproduces it.
+    /// The scenario reproduces the measured behaviour.
     Fits,
-    /// The scenario does not reproduce it.
+    /// The scenario does not reproduce the measured behaviour.
     DoesNotFit,
-    /// It was not measured, or the measurement is inconclusive.
+    /// The behaviour was not measured, or the measurement is inconclusive.
     Unknown,
 }
 
@@ -34,22 +35,22 @@ impl Verdict {
 pub struct Said {
     /// Verdict.
     pub verdict: Verdict,
-    /// Measured value, or the reason for which there is none, as a clause.
+    /// Measured value, or the reason why there is none, as a clause.
     pub why: String,
 }
 
 impl Said {
-    /// Creates the verdict that the scenario reproduces it.
+    /// Creates the verdict that the scenario reproduces the behaviour.
     pub fn fits(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fits, why: why.into() }
     }
 
-    /// Creates the verdict that the scenario does not reproduce it.
+    /// Creates the verdict that the scenario does not reproduce the behaviour.
     pub fn does_not(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::DoesNotFit, why: why.into() }
     }
 
-    /// Creates the verdict that it is unknown.
+    /// Creates the verdict that the behaviour is unknown.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Unknown, why: why.into() }
     }
@@ -170,7 +171,7 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     }
 }
 
-/// Returns what a measurement of this form shows about the rate.
+/// Returns the statement on the rate for a measurement of this form.
 pub fn rate_of(form: Form, seen: &Seen) -> Said {
     let given = "the scenario uses --rate";
     match (form, seen.sent_bps) {
@@ -184,7 +185,7 @@ pub fn rate_of(form: Form, seen: &Seen) -> Said {
     }
 }
 
-/// Returns what a measurement of this form shows about the delay.
+/// Returns the statement on the delay for a measurement of this form.
 pub fn delay_of(seen: &Seen) -> Said {
     match (&seen.round_trip, &seen.one_way) {
         (_, Some(one_way)) => variation(one_way, "one-way delays exceeded the minimum by", None),

@@ -56,7 +56,7 @@ fn report(spec: &ErrorSpec, count: u32, seed: u64) -> Report {
     fit(&trains(spec, count, seed)).expect("the trace has packets")
 }
 
-/// Returns for how many of 12 seeds `family` is chosen, and for how many the model fits.
+/// Returns the number of seeds, out of 12, for which `family` is chosen, and the number for which the model fits.
 fn chosen(spec: &ErrorSpec, family: Family) -> (usize, usize) {
     let reports: Vec<Report> = (1..=12).map(|seed| report(spec, 6_000, seed)).collect();
     let right = reports.iter().filter(|report| report.chosen().family == family).count();
@@ -133,8 +133,8 @@ fn a_bad_state_that_loses_some_only_is_seen() {
     near("good_loss", 0.002);
 }
 
-/// A link that loses every twentieth packet, like a satellite's slot or a noisy motor, is in none of the families,
-/// whose losses are random.
+/// A link that loses every twentieth packet, like a satellite's slot or a noisy motor, belongs to none of the families,
+/// since their losses are random.
 #[test]
 fn what_no_model_does_is_said() {
     let report = fit(&LossTrace::ordered((1..=20_000).map(|number| number % 20 == 0))).expect("the trace has packets");

@@ -13,7 +13,7 @@ pub struct Sent {
     pub air: Duration,
     /// Size in bytes, network header included.
     pub bytes: u32,
-    /// True if it was lost.
+    /// True if the packet was lost.
     pub lost: bool,
 }
 
@@ -77,7 +77,7 @@ impl LossTrace {
         self
     }
 
-    /// Returns the packets with one each `interval`, if their times are unknown.
+    /// Returns the packets, one per `interval` if their times are unknown.
     pub fn at_even_times(mut self, interval: Duration) -> Self {
         if self.clock == Clock::Unknown {
             for (number, packet) in (0_u64..).zip(&mut self.packets) {

@@ -5,7 +5,7 @@ use crate::scenario::shown;
 use crate::{Detail, Kept, Report, Unit};
 
 impl Report {
-    /// Describes how much was lost.
+    /// Describes the amount of loss.
     pub fn losses(&self) -> String {
         let share = self.lost as f64 / self.packets as f64;
         let mut said = format!("{} of {} packets lost ({})", self.lost, self.packets, shown(Unit::Share, share));
@@ -15,7 +15,7 @@ impl Report {
         said
     }
 
-    /// Lists what a trace of this form cannot show.
+    /// Lists the properties that a trace of this form cannot show.
     pub fn unsaid(&self, form: Form) -> Vec<&'static str> {
         let both = match form {
             Form::Ping => Some("Ping counts the losses of both directions together."),
@@ -32,7 +32,8 @@ impl Report {
         if !self.alike.is_empty() {
             let names: Vec<&str> = self.alike.iter().map(|family| family.name()).collect();
             lines.push(format!(
-                "This trace cannot distinguish {name} from {}; more packets of several sizes, with pauses, may.",
+                "This trace cannot distinguish {name} from {}; a trace with more packets, of several sizes and with \
+                 pauses, may.",
                 names.join(", ")
             ));
         }

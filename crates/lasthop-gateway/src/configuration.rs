@@ -78,7 +78,7 @@ pub struct Gateway {
 pub struct Bridge {
     /// Port towards the wired side.
     pub wired: String,
-    /// Port towards the lossy hop, which is that of all rules.
+    /// Port towards the lossy hop; all rules refer to this port.
     pub wireless: String,
 }
 
@@ -113,17 +113,17 @@ impl Default for Limits {
 pub struct Rule {
     /// Name: a word, unique in the file.
     pub name: String,
-    /// Treatment of its connections.
+    /// Treatment of the rule's connections.
     pub mode: Mode,
     /// Interface towards the lossy hop.
     pub interface: String,
-    /// Networks of the hosts behind it; empty for all.
+    /// Networks of the hosts behind the hop; empty for all.
     pub addresses: Vec<Network>,
     /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
     /// Side that opens the connections.
     pub opened_by: OpenedBy,
-    /// Share of its connections left untreated for comparison.
+    /// Share of the rule's connections left untreated for comparison.
     pub ab: Fraction,
 }
 
@@ -140,7 +140,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns its name in the file.
+    /// Returns the mode's name in the file.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Snoop(_) => "snoop",
@@ -205,7 +205,7 @@ impl Gateway {
         reading::load(path.as_ref(), LARGEST_FILE, read)
     }
 
-    /// Parses a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; `name` identifies it in messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         reading::parse(name, text, read)
     }

@@ -85,7 +85,7 @@ enum Gate {
 struct Stored {
     bytes: Vec<u8>,
     recorded: Option<usize>,
-    /// Times when it was handed to the link, and when its transmission began.
+    /// Times at which the frame was handed to the link, and at which its transmission began.
     entered: Instant,
     started: Instant,
 }
@@ -413,7 +413,7 @@ impl Air {
         }
     }
 
-    /// Holds a frame that arrives late at `point`.
+    /// Holds a frame for `point` until its extra delay has passed.
     fn delay(&mut self, until: Instant, point: Point, handle: Handle) {
         if self.pool.get(handle).ecn == Ecn::Ce {
             self.mark_congestion(handle);

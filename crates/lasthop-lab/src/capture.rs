@@ -36,15 +36,15 @@ const OUTBOUND: u32 = 2;
 /// A packet that passes a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
-    /// Time: from the node, when the kernel handed it over; to the node, the arrival on the link's own clock.
+    /// Time: from the node, when the kernel handed the packet over; to the node, the arrival on the link's own clock.
     pub time: Instant,
-    /// Point that it passes.
+    /// Point that the packet passes.
     pub point: Point,
-    /// Indicates whether it goes from the node onto the link.
+    /// Indicates whether the packet goes from the node onto the link.
     pub outbound: bool,
-    /// Reason for which it was sent, as far as known.
+    /// Reason why the packet was sent, if known.
     pub cause: Cause,
-    /// Reason for which the link dropped it, if it did.
+    /// Reason why the link dropped the packet, if it did.
     pub dropped: Option<DropReason>,
 }
 
@@ -158,7 +158,7 @@ fn plain(error: PcapError) -> io::Error {
     }
 }
 
-/// Bytes of a frame up to its payload.
+/// Returns the number of bytes of a frame before its payload.
 fn headers(frame: &[u8]) -> usize {
     let end = frame.get(14..).and_then(lasthop_wire::parse).map_or(SNAP, |view| 14 + view.header_len);
     end.min(frame.len())

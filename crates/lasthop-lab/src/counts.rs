@@ -75,8 +75,7 @@ impl Counts {
         }
     }
 
-    /// Records that the node at `point` sent `packet` into its link. Sets the packet's cause, as far as it can be
-    /// inferred.
+    /// Records that the node at `point` sent `packet` into its link. Sets the packet's cause, if it can be inferred.
     pub fn sent(&mut self, point: Point, packet: &mut Packet) {
         let Some(segment) = packet.tcp().copied() else { return };
         if packet.len == 0 {

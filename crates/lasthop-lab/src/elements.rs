@@ -55,7 +55,7 @@ pub trait PortElement: Send {
         0
     }
 
-    /// Records that it is at `point` from now on.
+    /// Records that the element is at `point` from now on.
     fn settle(&mut self, _point: Point) {}
 }
 
@@ -151,7 +151,7 @@ impl PortElement for Marker {
     }
 }
 
-/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept beside them, and count on the
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept separately, and count on the
 /// link.
 struct LinkEnd(Box<dyn Node<Bytes> + Send>);
 
@@ -214,7 +214,7 @@ impl PortElement for Pacer {
     }
 }
 
-/// Returns the frame of an acknowledgment created from another, whose bytes it has.
+/// Returns the frame of an acknowledgment that was created from another one and has its bytes.
 fn made(packet: &Packet<Bytes>) -> Option<Vec<u8>> {
     let (bytes, view, _) = whole(&packet.payload)?;
     Some([&packet.payload[..ETHERNET], &acknowledge(bytes, &view, packet.tcp()?)].concat())
@@ -322,7 +322,7 @@ impl PortElement for Relay {
 
 /// The latest bytes that an end sent, by their offset in its stream.
 struct Stream {
-    /// Sequence number of its first byte.
+    /// Sequence number of the stream's first byte.
     first: Seq,
     /// End of the highest byte that arrived.
     high: u64,

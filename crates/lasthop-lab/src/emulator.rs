@@ -39,7 +39,7 @@ pub struct Emulator {
 pub struct Emulated {
     /// Traffic of the links.
     pub carried: Carried,
-    /// Delays of frames after their due time.
+    /// Scheduling delay of frames.
     pub lateness: Lateness,
     /// Scheduling of the thread.
     pub scheduling: Scheduling,

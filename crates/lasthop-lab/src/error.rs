@@ -47,7 +47,7 @@ pub enum LabError {
         scheme: &'static str,
         /// Name of the host.
         host: String,
-        /// Feature that it would need there.
+        /// Feature that the scheme would need at this host.
         what: &'static str,
     },
     /// No kernel has the scenario's congestion control.
@@ -95,7 +95,7 @@ pub enum LabError {
     Command {
         /// The command.
         command: String,
-        /// Its error output.
+        /// Error output of the command.
         message: String,
     },
     /// A command could not be started.
@@ -135,7 +135,7 @@ pub enum LabError {
     Void {
         /// Reason in the last attempt.
         reason: String,
-        /// The scenario's bound for the 99th percentile of the delay after the due time.
+        /// The scenario's bound for the 99th percentile of the scheduling delay.
         bound: Duration,
         /// Number of attempts.
         attempts: u32,
@@ -151,9 +151,9 @@ pub enum LabError {
     /// A server started beside the command failed.
     #[error("--serve {host}: `{line}` {what}")]
     Server {
-        /// Name of its host.
+        /// Name of the server's host.
         host: String,
-        /// Its command line.
+        /// Command line of the server.
         line: String,
         /// Description of the failure.
         what: String,

@@ -52,11 +52,11 @@ pub struct Opened<'a> {
 pub struct Executed {
     /// End of the command, or the error that prevented its start.
     pub ended: io::Result<Ended>,
-    /// Host where it ran.
+    /// Host where the command ran.
     pub at: String,
-    /// Traffic of the links, and their delays after the due time.
+    /// Traffic of the links, and the scheduling delay of their frames.
     pub emulated: Emulated,
-    /// Reason why measurements in it are void, if they are.
+    /// Reason why measurements in the lab are void, if they are.
     pub void: Option<String>,
 }
 

@@ -126,7 +126,7 @@ pub fn start(mut command: Command, namespace: &Namespace, files: &Files) -> io::
     command.spawn()
 }
 
-/// A server that runs beside the command, as the other end of its traffic.
+/// A server that runs alongside the command, as the other end of its traffic.
 #[derive(Debug)]
 pub struct Server {
     child: Child,

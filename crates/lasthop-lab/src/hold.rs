@@ -25,15 +25,15 @@ pub struct Place {
     pub namespace: String,
     /// Address of the node.
     pub address: Ipv4Addr,
-    /// Links that end at it, each with its device.
+    /// Links that end at the node, each with its device.
     pub devices: Vec<(String, String)>,
 }
 
 /// Result of [`hold`].
 pub struct Held {
-    /// Traffic of the links, and their delays after the due time.
+    /// Traffic of the links, and the scheduling delay of their frames.
     pub emulated: Emulated,
-    /// Reason why measurements in it are void, if they are.
+    /// Reason why measurements in the lab are void, if they are.
     pub void: Option<String>,
 }
 

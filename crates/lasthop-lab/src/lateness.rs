@@ -1,11 +1,11 @@
-//! Delays of frames after their due time on the emulated links.
+//! Scheduling delay of the emulated links: time by which frames leave after they are due.
 
 use lasthop_proto::time::Duration;
 
 /// Maximum delay that is resolved, in microseconds. Longer ones count as this.
 const LONGEST: usize = 100_000;
 
-/// Distribution of delays, with a resolution of a microsecond.
+/// Distribution of scheduling delays, with a resolution of a microsecond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lateness {
     /// Number of frames by whole microseconds.

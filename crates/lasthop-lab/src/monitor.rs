@@ -26,7 +26,7 @@ pub struct Step {
     pub delay: Duration,
     /// Maximum of these delays.
     pub longest: Duration,
-    /// Sum of the times until their transmission began.
+    /// Sum of the times for which these frames waited until their transmission began.
     pub waited: Duration,
     /// Maximum number of queued frames at the checks.
     pub queue: u64,

@@ -28,12 +28,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Returns its name, for `ip netns exec`.
+    /// Returns the namespace's name, for `ip netns exec`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its file, for `setns`.
+    /// Returns the namespace's file, for `setns`.
     pub fn path(&self) -> PathBuf {
         Path::new(FOLDER).join(&self.name)
     }
@@ -256,7 +256,7 @@ impl Leftover {
         Some(Self { name: name.to_owned(), pid, lab })
     }
 
-    /// Returns whether it is in use: a process of that number exists, or a process has the name.
+    /// Returns whether the lab is in use: a process with that number exists, or a process has the name.
     pub fn in_use(&self) -> bool {
         match &self.lab {
             Some(name) => is_locked(name),

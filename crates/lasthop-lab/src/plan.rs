@@ -50,7 +50,7 @@ pub enum HostTcp {
 }
 
 impl HostTcp {
-    /// Returns its name in scenarios.
+    /// Returns the implementation's name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -101,7 +101,7 @@ impl<'n> Plan<'n> {
         let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
         let network = self.network;
         if network.nodes.len() > MOST_NODES {
-            return refuse("that many hosts and routers", &network.nodes.len().to_string(), "the maximum is 100");
+            return refuse("this number of hosts and routers", &network.nodes.len().to_string(), "the maximum is 100");
         }
         Ok(())
     }
@@ -158,7 +158,10 @@ impl<'n> Plan<'n> {
         for (point, element) in self.elements() {
             // The gateway works at the router's device, before the elements of the emulated link.
             if taken[point] {
-                return refuse("this chain of elements on one port", "it supports one, and the gateway in front of it");
+                return refuse(
+                    "this chain of elements on one port",
+                    "use at most one element, and the gateway in front of it",
+                );
             }
             taken[point] = self.is_emulated(element);
             if taken[point] && is_repaired(element) {

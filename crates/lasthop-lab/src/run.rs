@@ -1,4 +1,4 @@
-//! One run: everything is created for it, and removed afterwards.
+//! One run: creates everything that it needs, and removes it afterwards.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ struct Attempt {
     emulated: Emulated,
     station: StationCounts,
     counts_timeouts: bool,
-    /// Counters by node, if it ran the kernel's TCP.
+    /// Counters by node, for nodes that ran the kernel's TCP.
     kernels: Vec<Option<Counters>>,
 }
 
@@ -348,7 +348,7 @@ fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabErro
     })
 }
 
-/// Ends all threads of a run when it is dropped, even by a panic, since the scope waits for them.
+/// Ends all threads of a run when this value is dropped, even by a panic, since the scope waits for them.
 pub(super) struct Over<'r>(pub(super) &'r AtomicBool);
 
 impl Drop for Over<'_> {

@@ -30,7 +30,7 @@ pub enum Scheduling {
 }
 
 impl Scheduling {
-    /// Returns its name, to be followed by "priority".
+    /// Returns the scheduling's name, to be followed by "priority".
     pub const fn name(self) -> &'static str {
         match self {
             Self::RealTime => "real-time",

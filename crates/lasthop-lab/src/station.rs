@@ -36,7 +36,7 @@ pub struct Site<'l> {
     pub wired: Vec<String>,
     /// Hosts beyond the lossy link.
     pub beyond: Vec<Ipv4Addr>,
-    /// Element that the simulator runs there, with all its parameters.
+    /// Element that the simulator runs at the base station, with all its parameters.
     pub element: &'l AnyElement,
     /// Indicates whether its decisions are recorded.
     pub captures: Captures,
@@ -44,14 +44,14 @@ pub struct Site<'l> {
 
 /// A running base station. It ends when this is dropped, before its namespace is removed.
 pub trait Running: Send {
-    /// Returns its counters.
+    /// Returns the base station's counters.
     ///
     /// # Errors
     ///
     /// Returns an error if they cannot be read, for example if it has ended.
     fn counts(&self) -> Result<StationCounts, LabError>;
 
-    /// Ends it. Returns its decisions, if recorded ([`lasthop_gateway::engine::recording`]).
+    /// Ends the base station. Returns its decisions, if recorded ([`lasthop_gateway::engine::recording`]).
     fn end(self: Box<Self>) -> Option<Vec<u8>>;
 }
 
@@ -60,13 +60,13 @@ pub trait Running: Send {
 pub struct StationCounts {
     /// Number of retransmission timeouts at a relay.
     pub relay_timeouts: u64,
-    /// Number of duplicate acknowledgments that it suppressed.
+    /// Number of duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
-    /// Number of restarts of its worker.
+    /// Number of restarts of the station's worker.
     pub restarts: u64,
-    /// Number of overflows after which packets bypassed it because it was too slow.
+    /// Number of overflows after which packets bypassed the base station because it was too slow.
     pub overflows: u64,
-    /// Number of SYNs that it forwarded although their connections were to be split.
+    /// Number of SYNs that the base station forwarded although their connections were to be split.
     pub unsplit: u64,
 }
 
@@ -109,7 +109,7 @@ pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Ru
     Ok(Box::new(Daemon::start(site.namespace, gateway, captures)?))
 }
 
-/// Returns the gateway's configuration for a scheme; `None` if it does not support it.
+/// Returns the gateway's configuration for a scheme; `None` if the gateway does not support the scheme.
 fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
     let rule = Rule {
         name: "lab".to_owned(),
@@ -216,7 +216,7 @@ impl Daemon {
         Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
     }
 
-    /// Terminates it so that it removes its rules, and waits for its end.
+    /// Terminates the gateway so that it removes its rules, and waits for its end.
     fn stop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
             let _ = kill_process(pid, Signal::TERM);

@@ -35,7 +35,7 @@ pub struct Run {
 pub struct Transfer {
     /// Number of bytes.
     pub bytes: u64,
-    /// Condition for its end.
+    /// Condition for the end of the transfer.
     pub end: End,
     /// Start time.
     pub start: Instant,
@@ -79,7 +79,7 @@ pub struct Sent {
     pub complete: bool,
     /// Indicates whether the connection failed.
     pub aborted: bool,
-    /// Data that this end received, if the flow delivers it here.
+    /// Data that this end received, if the flow delivers data here.
     pub received: Option<Received>,
 }
 
@@ -103,13 +103,13 @@ pub type Accepted = Vec<(usize, Received)>;
 
 /// Sending end of a flow, ready to open it.
 pub trait Initiator: Send {
-    /// Transfers. Returns when all is acknowledged, the connection has failed, or the run has ended.
+    /// Transfers the data. Blocks until all of it is acknowledged, the connection has failed, or the run has ended.
     fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent;
 }
 
 /// A listening host.
 pub trait Acceptor: Send {
-    /// Accepts a connection for each of `flows` (index, remote port, transfer) and receives its data. Returns when all
+    /// Accepts a connection for each of `flows` (index, remote port, transfer) and receives its data. Blocks until all
     /// have ended or the run has ended.
     ///
     /// # Errors

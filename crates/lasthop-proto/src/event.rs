@@ -28,7 +28,7 @@ pub enum Event {
     },
     /// Loss recovery ended.
     RecoveryLeft {
-        /// Acknowledgment that ended it.
+        /// Acknowledgment that ended the recovery.
         ack: Seq,
     },
     /// A tail-loss probe is sent ahead of the timeout (RFC 8985 §7).
@@ -38,7 +38,7 @@ pub enum Event {
     },
     /// A spurious reduction of the window is undone.
     Undone {
-        /// Evidence that it was spurious.
+        /// Evidence that the reduction was spurious.
         why: Spurious,
     },
     /// The congestion window changed; reported only if it is watched.
@@ -52,29 +52,29 @@ pub enum Event {
     ZeroWindow,
     /// A TCP-aware hop suppressed a duplicate acknowledgment.
     DupAckSuppressed {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A TCP-aware hop dropped an acknowledgment older than the last, or data acknowledged before.
     Absorbed {
-        /// Number that made it old.
+        /// Acknowledgment number that makes the packet old.
         seq: Seq,
     },
     /// A TCP-aware hop marked an acknowledgment with ELN.
     ElnMarked {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A TCP-aware hop reconstructed an acknowledgment lost on a return link (RFC 3449 §5.3.1).
     AckReconstructed {
-        /// Its acknowledgment number.
+        /// Acknowledgment number of the packet.
         ack: Seq,
     },
     /// A radio found that a segment was lost on its hop, and determined the cause (`docs/models/wireless-chain.md`).
     LossJudged {
-        /// End that sent it.
+        /// End that sent the segment.
         from: Side,
-        /// Its first byte.
+        /// First byte of the segment.
         seq: Seq,
         /// Inferred cause of the loss.
         cause: LossCause,

@@ -15,15 +15,15 @@ pub enum Departure {
     Now,
     /// At that time.
     At(Instant),
-    /// At a time that the driver does not know yet; it calls
-    /// [`Node::handle_departure`](crate::node::Node::handle_departure) then.
+    /// At a time that the driver does not know yet. The driver then calls
+    /// [`Node::handle_departure`](crate::node::Node::handle_departure).
     Unknown,
 }
 
 /// A packet sent by a node, in its host's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queued {
-    /// Time at which it begins transmission.
+    /// Time at which the packet begins transmission.
     pub departure: Departure,
     /// Payload bytes.
     pub bytes: u32,
@@ -82,7 +82,7 @@ impl HostQueue {
         self.scheduled_bytes + self.unscheduled_bytes
     }
 
-    /// Returns when at most `limit` bytes are queued.
+    /// Returns the time at which at most `limit` bytes are queued.
     pub fn room(&mut self, now: Instant, limit: u64) -> Room {
         let mut waiting = self.bytes(now);
         if waiting <= limit {

@@ -30,15 +30,15 @@ impl Port {
 /// Result of passing a packet to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
-    /// Passes on unchanged: it is among the node's output, with [`Why::Given`].
+    /// Forwarded unchanged: the packet is among the node's output, with [`Why::Given`].
     Forwarded,
-    /// Passes on with changed headers: it is among the node's output, with [`Why::Given`].
+    /// Forwarded with changed headers: the packet is among the node's output, with [`Why::Given`].
     Changed,
-    /// Ends here: the node is an endpoint, has answered it, or has learned all that it carries.
+    /// Consumed: the node is an endpoint, has answered the packet, or has learned all that the packet carries.
     Absorbed,
-    /// Is kept and may be sent later, with [`Why::Released`].
+    /// Kept: the node may send the packet later, with [`Why::Released`].
     Held,
-    /// Is lost, because there is no capacity for it or it is of no use any more.
+    /// Dropped, because there is no capacity for the packet, or it is no longer useful.
     Dropped,
 }
 
@@ -67,7 +67,7 @@ pub enum Trigger {
     Duplicates,
     /// The far end's report of received data shows the loss.
     Hole,
-    /// The other end of the hop requests it.
+    /// The other end of the hop requests the frame.
     Request,
     /// No acknowledgment arrived for too long; the loss is not certain.
     Timer,
@@ -86,9 +86,9 @@ pub enum Trigger {
 /// * Timers are handled in `handle_timeout` only: polling returns only pending output.
 /// * A packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among the next output, once.
 ///
-/// State machines that are no nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
+/// State machines that are not nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
 /// and tunnel; applications of the simulator) use the same verbs: `handle_*` takes input, `poll_*` returns output, and
-/// `poll_deadline` returns when to call `handle_timeout`.
+/// `poll_deadline` returns the time at which to call `handle_timeout`.
 pub trait Node<P> {
     /// Processes a packet that arrived at `port`, and returns its disposition.
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition;
@@ -100,7 +100,7 @@ pub trait Node<P> {
     /// `place` have no meaning and stay if there is no packet.
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)>;
 
-    /// Returns when to call [`handle_timeout`](Node::handle_timeout) next.
+    /// Returns the time at which to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
 
     /// Returns the next event to report.
@@ -110,8 +110,9 @@ pub trait Node<P> {
     /// [`handle_timeout`](Node::handle_timeout) for a node that requires it of its driver.
     fn see_queue(&mut self, _waiting: usize) {}
 
-    /// Records when the packet that was polled last begins transmission, if it waits for that. A node that limits its
-    /// share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls this.
+    /// Records the time at which the packet that was polled last begins transmission, if it waits for that. A node that
+    /// limits its share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls
+    /// this.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
     /// Records that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission
@@ -143,8 +144,8 @@ pub trait Sink<P> {
     /// Returns the place for the next packet.
     fn place(&mut self) -> &mut Packet<P>;
 
-    /// Sends the packet in that place out of `port`. Returns when it begins transmission, if the driver keeps track of
-    /// that.
+    /// Sends the packet in that place out of `port`. Returns the time at which the packet begins transmission, if the
+    /// driver tracks it.
     fn transmit(&mut self, port: Port, why: Why) -> Queued;
 
     /// Reports an event.

@@ -24,7 +24,7 @@ pub enum Side {
     /// End that opened the flow.
     #[default]
     Initiator,
-    /// End that accepted it.
+    /// End that accepted the flow.
     Acceptor,
 }
 
@@ -183,7 +183,7 @@ pub enum Ecn {
     Ect1,
     /// ECN-capable, codepoint ECT(0), set by senders that do not use ECT(1).
     Ect0,
-    /// Congestion experienced: a queue marked it instead of dropping it.
+    /// Congestion experienced: a queue marked the packet instead of dropping it.
     Ce,
 }
 
@@ -311,7 +311,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no blocks.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -320,7 +320,7 @@ impl SackBlocks {
 /// Options of acknowledgment congestion control. No segment has both: one is for SYNs, the other for data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestionOption {
-    /// Its sender complies with received ratios, and may send some (RFC 5690 §4.1).
+    /// The sender of the SYN complies with received ratios, and may send ratios (RFC 5690 §4.1).
     Permitted,
     /// Number of segments per acknowledgment (RFC 5690 §4.2).
     Ratio(NonZeroU8),
@@ -414,7 +414,7 @@ pub enum Body {
     Quic {
         /// Number of the datagram among those of its sender, from 0.
         number: u32,
-        /// Bytes of stream data in it; for measurement only.
+        /// Bytes of stream data in the datagram; for measurement only.
         data: u32,
     },
     /// Nothing: a control frame of a link protocol.
@@ -431,7 +431,7 @@ impl Default for Body {
     }
 }
 
-/// A driver's representation of a payload, as far as mechanisms need it; the default is none.
+/// A driver's representation of a payload, with the operations that mechanisms need; by default there is none.
 pub trait Payload: Clone + Default {
     /// Returns whether two packets of one direction of a flow contain the same bytes wherever their sequence numbers
     /// overlap. Returns false if that cannot be determined.
@@ -455,19 +455,19 @@ impl Payload for () {
 /// simulator, a buffer handle in the gateway).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Packet<P = ()> {
-    /// Its connection.
+    /// Connection of the packet.
     pub flow: FlowId,
-    /// The end it comes from.
+    /// End of the flow that sent it.
     pub from: Side,
-    /// Its treatment by queues.
+    /// Treatment of the packet by queues.
     pub priority: Priority,
-    /// Its damage by the channel.
+    /// Damage to the packet by the channel.
     pub integrity: Integrity,
     /// ECN codepoint: ECN-capable or not, and marked or not.
     pub ecn: Ecn,
-    /// Reason for which it was sent; for measurement only.
+    /// Reason why the packet was sent; for measurement only.
     pub cause: Cause,
-    /// Bytes of network and transport header that it takes on the wire.
+    /// Bytes of network and transport header that the packet takes on the wire.
     pub header_len: u16,
     /// Bytes of payload.
     pub len: u32,
@@ -486,14 +486,14 @@ impl<P> Packet<P> {
         Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
     }
 
-    /// Returns its length on the wire, in bytes: headers and payload.
+    /// Returns the packet's length on the wire, in bytes: headers and payload.
     #[inline]
     pub const fn wire_len(&self) -> u32 {
         self.len.saturating_add(self.header_len as u32)
     }
 
-    /// Returns whether it carries application data. For measurement and error models; mechanisms must not use it for
-    /// QUIC.
+    /// Returns whether the packet carries application data. For measurement and error models; mechanisms must not use
+    /// it for QUIC.
     #[inline]
     pub const fn has_data(&self) -> bool {
         match &self.body {
@@ -507,7 +507,7 @@ impl<P> Packet<P> {
         }
     }
 
-    /// Returns the TCP header, if it is a TCP segment.
+    /// Returns the TCP header, if the packet is a TCP segment.
     #[inline]
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {

@@ -1,5 +1,5 @@
-//! Schemes by the names that the studies use, including those of modern endpoints, and what each runs at the endpoints
-//! and the base station.
+//! Schemes by the names that the studies use, including those of modern endpoints, and the parts of each at the
+//! endpoints and the base station.
 
 pub use crate::pep::snoop::{LocalDetection, TcpAwareness};
 use crate::tcp::config::{ControlRule, HystartRule, Recovery};
@@ -48,7 +48,7 @@ pub enum LinkRepair {
     Repeat,
     /// A fixed share of coded frames, without retransmission.
     Share,
-    /// Retransmission of lost packets, and copies and coded frames if that is too late.
+    /// Retransmission of lost packets, with copies and coded frames where retransmission is too late.
     Adaptive,
     /// Coded frames after each block of packets if losses occur, and retransmission of packets that these do not
     /// restore; the base station reports periodically, the mobile host on events (AIRMAIL).
@@ -91,11 +91,11 @@ pub enum BaseStation {
 /// A scheme of the 1997 study, a combination of the second study, or one of modern endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
-    /// Unique name that selects it.
+    /// Unique name that selects the scheme.
     pub name: &'static str,
-    /// Its family.
+    /// Family of the scheme.
     pub family: Family,
-    /// Its endpoints.
+    /// Endpoints of the scheme.
     pub ends: Ends,
     /// Loss recovery of the sending endpoint (on the wired side, for a split connection).
     pub recovery: Recovery,

@@ -54,8 +54,8 @@ impl Seq {
         if self.lt(earlier) { 0 } else { self.0.wrapping_sub(earlier.0) }
     }
 
-    /// Returns whether it may belong to the same window as `seen`: it lies at most 2^30 bytes beyond, or less than that
-    /// before.
+    /// Returns whether the number may belong to the same window as `seen`: at most 2^30 bytes after it, or less than
+    /// that before it.
     #[inline]
     pub const fn is_near(self, seen: Self) -> bool {
         self.since(seen) <= MAX_WINDOW && seen.since(self) < MAX_WINDOW

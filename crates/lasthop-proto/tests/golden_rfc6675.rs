@@ -204,7 +204,7 @@ fn acknowledgments_with_data_or_progress_count_as_duplicates() {
     }
     acknowledge(&mut pair, 1, (2, 5), 10);
     assert_eq!(pair.story(), "0: 1 2 3 4 5 6 7 8 1f");
-    // An acknowledgment without new SACK information is no duplicate, even if it looks like one.
+    // An acknowledgment without new SACK information is not a duplicate, even if it looks like one.
     acknowledge(&mut pair, 1, (2, 5), 0);
     acknowledge(&mut pair, 1, (2, 5), 0);
     assert_eq!(pair.story(), "0: 1 2 3 4 5 6 7 8 1f");

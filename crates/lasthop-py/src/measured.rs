@@ -75,7 +75,7 @@ impl PyDiagnosis {
         py.detach(|| to_json(&[self.path.display().to_string()], &self.report, None).to_string())
     }
 
-    /// Describes what the capture lacks.
+    /// Describes the data missing from the capture.
     #[getter]
     fn missing(&self) -> Vec<String> {
         self.report.missing()
@@ -360,14 +360,14 @@ impl PyFit {
         self.rows(|fitted| std::iter::once(fitted.report.verdict())).collect()
     }
 
-    /// Returns how the scenario reproduces the measurement: direction, aspect, verdict, reason.
+    /// Returns the scenario's agreement with the measurement: direction, aspect, verdict, reason.
     #[getter]
     fn statements(&self) -> Vec<(&'static str, &'static str, String, String)> {
         let rows = self.rows(|fitted| fitted.statement.aspects().into_iter());
         rows.map(|(way, (aspect, said))| (way, aspect, word(said.verdict), said.why.clone())).collect()
     }
 
-    /// Returns which part of a larger measurement was used.
+    /// Returns a description of the part of a larger measurement that was used.
     #[getter]
     fn remark(&self) -> Option<&str> {
         self.0.remark.as_deref()

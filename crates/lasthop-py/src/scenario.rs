@@ -34,7 +34,7 @@ impl PyScenario {
         new(Scenario::builtin(name))
     }
 
-    /// Parses a scenario from its text; messages call it `name`.
+    /// Parses a scenario from its text; `name` identifies it in messages.
     #[staticmethod]
     fn parse(text: &str, name: &str) -> Result<Self, Error> {
         new(Scenario::parse(name, text))
@@ -62,7 +62,7 @@ impl PyScenario {
         new(self.0.with_overrides(&values).map_err(|error| error.set_by("set()")))
     }
 
-    /// Returns for each of these schemes the one among them that is the same run, and a remark.
+    /// Returns, for each of these schemes, the other one among them that is the same run, if any, and a remark.
     fn remarks(&self, names: Vec<String>) -> Result<Vec<Remark>, Error> {
         let schemes = names.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
         let networks = schemes.iter().map(|scheme| self.0.network(scheme)).collect::<Result<Vec<_>, _>>()?;
@@ -90,19 +90,19 @@ impl PyScenario {
         }
     }
 
-    /// Returns the name of its file.
+    /// Returns the name of the scenario's file.
     #[getter]
     fn file(&self) -> &str {
         self.0.file()
     }
 
-    /// Returns its title, a line.
+    /// Returns the scenario's title, one line.
     #[getter]
     fn title(&self) -> &str {
         self.0.title()
     }
 
-    /// Returns its description.
+    /// Returns the scenario's description.
     #[getter]
     fn description(&self) -> Option<&str> {
         self.0.description()

@@ -96,13 +96,13 @@ impl PyPlan {
 
 #[pymethods]
 impl PyStudy {
-    /// Returns the name that selects it.
+    /// Returns the name that selects the study.
     #[getter]
     fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// Returns its title.
+    /// Returns the study's title.
     #[getter]
     fn title(&self) -> &str {
         &self.0.title
@@ -120,20 +120,20 @@ impl PyStudy {
         &self.0.command
     }
 
-    /// Returns the columns of its cells, as in `cells.csv` but not rounded.
+    /// Returns the columns of the study's cells, as in `cells.csv` but not rounded.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = self.0.rows().map_err(Error::from)?;
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Returns its claims: letter or number, text, whether it holds, evidence.
+    /// Returns the study's claims: letter or number, text, whether it holds, evidence.
     #[getter]
     fn claims(&self) -> Vec<(&str, &str, bool, String)> {
         let claims = self.0.claims.iter();
         claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, claim.evidence())).collect()
     }
 
-    /// Returns its figures: name, caption, SVG.
+    /// Returns the study's figures: name, caption, SVG.
     fn figures(&self) -> PyResult<Vec<(&str, &str, String)>> {
         let figures = self.0.figures.iter().zip(self.0.colours());
         let figures = figures

@@ -1,4 +1,4 @@
-//! Columns as Python takes them: buffers in the layout of Apache Arrow, without copying.
+//! Columns for Python: buffers in the layout of Apache Arrow, without copying.
 
 use lasthop_report::columns::{Column, Texts, Values};
 use lasthop_study::measures::Samples;

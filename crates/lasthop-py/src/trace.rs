@@ -125,7 +125,7 @@ impl PyTrace {
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Returns lines for people.
+    /// Returns human-readable lines.
     fn text(&self) -> PyResult<String> {
         let mut text = Vec::new();
         write_trace_text(&self.trace, &mut text).map_err(Error::from)?;

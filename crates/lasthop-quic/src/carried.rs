@@ -13,7 +13,7 @@ pub struct Carried {
     pub fresh: u64,
     /// Stream bytes that were sent before.
     pub resent: u64,
-    /// Indicates whether it contains a packet of the handshake.
+    /// Indicates whether the datagram contains a packet of the handshake.
     pub handshake: Handshake,
 }
 
@@ -22,7 +22,7 @@ pub struct Carried {
 pub enum Handshake {
     /// Contains a packet with a long header (RFC 9000 §17.2).
     Part,
-    /// All its packets have short headers.
+    /// All packets of the datagram have short headers.
     #[default]
     Over,
 }

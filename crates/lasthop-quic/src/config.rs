@@ -65,7 +65,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns it in quinn's form.
+    /// Returns the congestion control in quinn's form.
     pub fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
             Self::Cubic => Arc::new(CubicConfig::default()),

@@ -36,17 +36,17 @@ const DATAGRAM_MEMORY: u64 = 2304;
 /// Initial parameters of an end.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Its flow.
+    /// Flow of the end.
     pub flow: FlowId,
-    /// Its side; the initiator is the client.
+    /// Side of the end; the initiator is the client.
     pub side: Side,
     /// Configuration of both ends.
     pub config: QuicConfig,
     /// Inclusion of the IPv4 and UDP headers in packet lengths.
     pub headers: HeaderAccounting,
-    /// Source of its random numbers, independent of the other end's.
+    /// Source of the end's random numbers, independent of the other end's.
     pub random: Stream,
-    /// On if it reports its congestion window.
+    /// On if the end reports its congestion window.
     pub watch: Switch,
 }
 
@@ -74,11 +74,11 @@ pub struct QuicEnd {
     congestion_events: u64,
     cwnd: u64,
     window: (u32, u32),
-    /// On if the connection is over at this end.
+    /// On if the connection has ended at this end.
     over: Switch,
     /// Datagrams in the queue of its host.
     host_queue: HostQueue,
-    /// Time at which that queue has capacity again, while a datagram may wait.
+    /// Time at which the host's queue has capacity again, while a datagram may wait.
     room: Room,
 }
 
@@ -174,7 +174,7 @@ impl QuicEnd {
         Some(Duration::from_nanos(u64::try_from(connection.rtt().as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Returns whether this end has nothing left to do: it is through, or the connection has ended.
+    /// Returns whether this end has nothing left to do: it has finished, or the connection has ended.
     pub fn finished(&self) -> bool {
         self.through() || self.over.is_on()
     }

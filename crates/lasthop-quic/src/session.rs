@@ -233,7 +233,7 @@ enum Step {
     WriteHello,
     /// The client waits for the ServerHello.
     AwaitServerHello,
-    /// The client, which has read it, takes the keys of the handshake.
+    /// The client has read the ServerHello, and takes the keys of the handshake.
     TakeKeys,
     /// The server writes the rest of its flight.
     WriteRest,

@@ -1,5 +1,5 @@
 //! Rows and traces by column, in the memory layout of Apache Arrow, which analysis tools take without copying.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashMap;
 

@@ -141,7 +141,7 @@ pub const fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// Returns whether the flow's sender, or a hop on the path, has sent this before.
+/// Returns whether the flow's sender, or a hop on the path, has sent this data before.
 pub const fn is_retransmission(cause: Cause) -> bool {
     cause.is_source_retransmission() || cause.is_local_retransmission()
 }

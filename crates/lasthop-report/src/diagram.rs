@@ -1,6 +1,6 @@
 //! A recorded run as a time-sequence diagram, as plain data: packets between nodes, and actions of the nodes, for one
 //! flow.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Side};
@@ -30,9 +30,9 @@ pub struct Diagram {
 /// Packet between neighbouring lanes. As JSON, a list of its fields in order, since there are tens of thousands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrow {
-    /// Time at which it was passed to the link, in microseconds.
+    /// Time at which the packet was passed to the link, in microseconds.
     pub sent: u64,
-    /// Time at which it arrived, was dropped, or the record ended, in microseconds.
+    /// Time at which the packet arrived, was dropped, or the record ended, in microseconds.
     pub ended: u64,
     /// Index of the sending lane.
     pub from: usize,
@@ -47,7 +47,7 @@ pub struct Arrow {
     pub number: u32,
     /// Bytes of payload.
     pub len: u32,
-    /// Reason for sending it, as traces name it.
+    /// Reason for sending the packet, as traces name it.
     pub cause: Cause,
 }
 
@@ -84,21 +84,21 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// It arrived.
+    /// The packet arrived.
     Arrived,
-    /// It arrived with a damaged payload.
+    /// The packet arrived with a damaged payload.
     Damaged,
-    /// The channel destroyed it.
+    /// The channel destroyed the packet.
     Lost,
-    /// A full queue dropped it.
+    /// A full queue dropped the packet.
     QueueFull,
-    /// A queue removed it: a later acknowledgment made it redundant.
+    /// A queue removed the acknowledgment: a later one made it redundant.
     Filtered,
-    /// It arrived at a base station that suppressed it as a duplicate acknowledgment.
+    /// The packet arrived at a base station, which suppressed it as a duplicate acknowledgment.
     Suppressed,
-    /// It arrived at a base station that dropped it as outdated.
+    /// The packet arrived at a base station, which dropped it as outdated.
     Absorbed,
-    /// It was still in flight when the record ended.
+    /// The packet was still in flight when the record ended.
     Underway,
 }
 
@@ -111,7 +111,7 @@ pub struct Note {
     pub lane: usize,
     /// Event, as traces name it: `timeout`, `dupack-suppressed`, ...
     pub event: &'static str,
-    /// Position in the stream that it refers to, in bytes.
+    /// Position in the stream that the event refers to, in bytes.
     pub number: Option<u32>,
 }
 

@@ -36,7 +36,7 @@ pub enum ReportError {
     /// A figure could not be written as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// A row does not have the columns that it should have.
+    /// The columns of a row differ from the expected ones.
     #[error("row {row}: {problem}")]
     Row {
         /// Number of the row, from 0.

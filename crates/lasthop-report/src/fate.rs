@@ -4,7 +4,7 @@
 //! same time (duplicate acknowledgments look alike), so a drop does not identify one of them. Links deliver in order:
 //! among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that of the k-th
 //! sent. A full queue drops the packet that arrives, which is the last one sent.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{HashMap, VecDeque};
 
@@ -49,12 +49,12 @@ pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
 /// Fate of a packet sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Course {
-    /// It was neither received nor dropped when the trace ended.
+    /// The packet was neither received nor dropped when the trace ended.
     #[default]
     Underway,
-    /// The record with this index received it.
+    /// The record with this index received the packet.
     Arrived(usize),
-    /// The record with this index dropped it.
+    /// The record with this index dropped the packet.
     Dropped(usize, DropReason),
 }
 

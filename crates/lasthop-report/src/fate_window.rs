@@ -1,5 +1,5 @@
 //! Fates of packets, determined during a run: a record is held back until its packet's fate is known.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use lasthop_sim::trace::{DropReason, Record, Trace, What};
 
 use crate::fate::{Fate, Key, key, same, take};
 
-/// Waiting records in order: as many as there are packets in flight, and what followed the oldest of them.
+/// Waiting records, in order. The records of packets in flight wait, as do all records after the oldest of these.
 #[derive(Default)]
 pub struct FateWindow {
     waiting: VecDeque<Waiting>,
@@ -46,8 +46,8 @@ impl FateWindow {
         self.waiting.push_back(Waiting { record, fate });
     }
 
-    /// Takes a record that is not kept, for what it says about kept ones: a packet that arrived elsewhere need not wait
-    /// any more.
+    /// Evaluates a record that is not kept: if it shows that a packet arrived elsewhere, the kept record of that packet
+    /// need not wait any more.
     pub fn settle(&mut self, record: &Record) {
         if let What::Received(packet) = &record.what {
             self.end(Trace::far_end(record.point), packet, DropReason::Channel, |_| Fate::NotDropped);

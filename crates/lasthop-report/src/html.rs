@@ -91,7 +91,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// Returns the colours of each figure of a page: a series has the same one in all of them.
+/// Returns the colours of each figure of a page: a series has the same colour in all figures.
 fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
     Colours::across(&figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
 }
@@ -168,7 +168,7 @@ struct FigureData<'a> {
     id: &'a str,
     alt: &'a str,
     figure: &'a Figure,
-    /// Indices of its series' colours among the six.
+    /// Indices of the series' colours among the six colours.
     colours: Vec<usize>,
 }
 
@@ -197,7 +197,7 @@ struct TableView<'a> {
     title: String,
     /// True if a column shows the runs of each line.
     shows_runs: bool,
-    /// True if it has so many columns that no other table fits beside it.
+    /// True if the table has so many columns that no other table fits next to it.
     wide: bool,
     metrics: Vec<MetricView>,
     lines: Vec<LineView<'a>>,
@@ -214,7 +214,7 @@ struct MetricView {
 struct LineView<'a> {
     /// Name in `cells.csv`.
     cell: &'a str,
-    /// Name for people.
+    /// Display name.
     name: String,
     runs: u32,
     numbers: Vec<NumberView>,

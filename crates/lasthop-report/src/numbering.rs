@@ -1,6 +1,6 @@
 //! Sequence numbers as positions in the streams of connections. A flow of a web session has successive connections,
 //! each with its own initial sequence numbers, which its SYN shows.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashMap;
 

@@ -184,8 +184,8 @@ impl<W: Write> CaptureWriter<W> {
         self.show_known(trace)
     }
 
-    /// Returns the number of records held back: as many as there are packets in flight, and what followed the oldest of
-    /// them.
+    /// Returns the number of records held back: as many as there are packets in flight, and the records after the
+    /// oldest of them.
     pub fn held_back(&self) -> usize {
         self.window.waiting()
     }

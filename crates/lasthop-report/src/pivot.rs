@@ -82,12 +82,12 @@ pub fn title_text(title: &str, runs: Runs) -> String {
     }
 }
 
-/// Returns a metric's name for people: `wireless goodput`.
+/// Returns a metric's display name: `wireless goodput`.
 pub fn metric_label(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// Returns a unit for people: `%`.
+/// Returns a unit's display name: `%`.
 pub fn unit_label(unit: &str) -> &str {
     if unit == "percent" { "%" } else { unit }
 }

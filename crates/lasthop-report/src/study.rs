@@ -7,7 +7,7 @@ use crate::figures::{Colours, Figure};
 /// Reproduced study.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Name that selects it, as `balakrishnan1997`.
+    /// Name that selects the study, e.g. `balakrishnan1997`.
     pub id: String,
     /// Title of the study.
     pub title: String,
@@ -21,14 +21,14 @@ pub struct Study {
     pub computed_by: String,
     /// Root seed.
     pub seed: u64,
-    /// Names of cells for people, by the names in [`CellRow::cell`]: parts, the most important one first. Cells without
-    /// an entry keep their own name.
+    /// Display names of cells, by the names in [`CellRow::cell`]: parts, the most important one first. Cells without an
+    /// entry keep their own name.
     pub names: BTreeMap<String, Vec<String>>,
     /// Command that repeats the study.
     pub command: String,
     /// Published and measured numbers.
     pub tables: Vec<Table>,
-    /// Claims of the study, and whether they hold.
+    /// Claims of the study, each with its verdict.
     pub claims: Vec<Claim>,
     /// Further notes on the results, one paragraph each.
     pub notes: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Study {
 /// Table of a study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Number in the paper, as `2`.
+    /// Number in the paper, such as `2`.
     pub id: String,
     /// Title of the table.
     pub title: String,
@@ -50,9 +50,9 @@ pub struct Table {
 /// One number of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellRow {
-    /// Configuration, as `LL-SMART/LAN/32`.
+    /// Configuration, such as `LL-SMART/LAN/32`.
     pub cell: String,
-    /// Metric, as `wireless_goodput`.
+    /// Metric, such as `wireless_goodput`.
     pub metric: String,
     /// Unit of the number: `Mbps`, `percent`, ...
     pub unit: String,
@@ -75,7 +75,7 @@ pub struct Claim {
     pub text: String,
     /// Verdict on the claim.
     pub holds: Holds,
-    /// Comparisons that decide it.
+    /// Comparisons that decide the claim.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -91,20 +91,20 @@ pub struct Comparison {
 /// Verdict on a claim or comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// It holds.
+    /// The comparison holds.
     Yes,
-    /// It does not hold.
+    /// The comparison does not hold.
     No,
 }
 
 /// Figure of a study.
 #[derive(Clone, Debug)]
 pub struct NamedFigure {
-    /// Name of the figure and its files, as `figure-13`.
+    /// Name of the figure and its files, such as `figure-13`.
     pub id: String,
     /// Caption.
     pub caption: String,
-    /// Text alternative for readers who cannot see it.
+    /// Text alternative for readers who cannot see the figure.
     pub alt: String,
     /// Figure.
     pub figure: Figure,
@@ -127,8 +127,8 @@ impl Deviation {
         }
     }
 
-    /// Returns whether it is marked: more than [`FAR`] percent of the published value or, if the value is a percentage
-    /// itself, more than [`FAR`] percentage points.
+    /// Returns whether the deviation is marked: more than [`FAR`] percent of the published value or, if the value is a
+    /// percentage itself, more than [`FAR`] percentage points.
     pub fn is_far(self) -> bool {
         self.percent().abs() > FAR
     }
@@ -183,7 +183,7 @@ impl Claim {
         self.comparisons.iter().map(Comparison::marked).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns how many comparisons hold, if there are more than a few.
+    /// Returns a summary of the number of comparisons that hold, if there are more than a few.
     pub fn summary(&self) -> Option<String> {
         let held = self.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count();
         match self.comparisons.len() {
@@ -195,7 +195,7 @@ impl Claim {
 }
 
 impl Comparison {
-    /// Returns the text, marked if it does not hold.
+    /// Returns the claim's text, marked if the claim does not hold.
     pub(crate) fn marked(&self) -> String {
         let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
         format!("{mark}{}", self.text)
@@ -203,12 +203,12 @@ impl Comparison {
 }
 
 impl Study {
-    /// Returns the parts of a cell's name for people; its own name if it has no other.
+    /// Returns the parts of a cell's display name, or the cell's own name if it has none.
     pub fn parts_of(&self, cell: &str) -> Vec<String> {
         self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.to_owned()])
     }
 
-    /// Returns a cell's name for people, for use in a sentence: `LL (LAN, 8 KB buffers)`.
+    /// Returns a cell's display name, for use in a sentence: `LL (LAN, 8 KB buffers)`.
     pub fn name_of(&self, cell: &str) -> String {
         match self.parts_of(cell).as_slice() {
             [first, rest @ ..] if !rest.is_empty() => format!("{first} ({})", rest.join(", ")),
@@ -216,7 +216,7 @@ impl Study {
         }
     }
 
-    /// Replaces the names of cells in a text by those for people.
+    /// Replaces the names of cells in a text with their display names.
     pub fn in_words(&self, text: &str) -> String {
         let word = |word: &str| {
             // Punctuation may follow a name.
@@ -226,7 +226,7 @@ impl Study {
         text.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the names of a table's cells for people, without the common parts that its title has.
+    /// Returns the display names of a table's cells, without the common parts that are in its title.
     pub fn names_in(&self, table: &Table) -> BTreeMap<String, String> {
         let cells: BTreeMap<String, Vec<String>> =
             table.rows.iter().map(|row| (row.cell.clone(), self.parts_of(&row.cell))).collect();

@@ -103,7 +103,7 @@ choices! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellQueue {
     pub down: (QueueLimit, &'static str),
-    /// Unless a modern host sends.
+    /// Default queue of the uplink, unless a modern host sends.
     pub up: (QueueLimit, &'static str),
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct End<'n> {
 /// The cells of a scenario.
 pub(crate) struct Cells<'r> {
     root: Reader<'r>,
-    /// Those that links use, by their numbers.
+    /// Cells that links use, by their numbers.
     known: Vec<Known>,
 }
 

@@ -18,9 +18,9 @@ use crate::{Error, Problem};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Flow {
     pub name: String,
-    /// Index of the host that opens it.
+    /// Index of the host that opens the flow.
     pub from: usize,
-    /// Index of the host that accepts it; a router is also possible for datagrams.
+    /// Index of the host that accepts the flow; a router is also possible for datagrams.
     pub to: usize,
     pub app: App,
     pub start: Instant,

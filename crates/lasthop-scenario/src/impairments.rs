@@ -177,8 +177,8 @@ fn check_medium(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     }
 }
 
-/// Reads the varying rates. A table for both directions refers to `rate`; the up direction is scaled by `rate_up /
-/// rate`, except delivery opportunities.
+/// Reads the varying rates. A table for both directions refers to `rate`; the rate for the uplink is scaled by `rate_up
+/// / rate`, except delivery opportunities.
 fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error> {
     let [rate, rate_up] = around.rates;
     let [down, up] = RATE.read(link, |key| {
@@ -192,7 +192,7 @@ fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error>
     Ok([down.unwrap_or_default(), up.unwrap_or_default()])
 }
 
-/// Rejects delivery opportunities where something else decides when frames are sent.
+/// Rejects delivery opportunities on media that determine the transmission times themselves.
 fn check_discrete(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     let key = RATE.given(link).unwrap_or(RATE.both);
     if *medium != Medium::Duplex {

@@ -47,7 +47,7 @@ pub struct LabSpec {
     pub sack: Option<Switch>,
     /// Timers, initial window and options of the kernel's TCP.
     pub settings: KernelSettings,
-    /// Maximum 99th percentile of frames' delays after their due time on the emulated links. Above it, a run is void.
+    /// Maximum 99th percentile of the scheduling delay of frames on the emulated links. Above it, a run is void.
     pub lateness: Duration,
 }
 

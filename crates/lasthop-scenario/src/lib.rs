@@ -15,10 +15,10 @@
 //! `docs/scenarios.md` describes every key. An invalid scenario results in an [`Error`], one line with the file, the
 //! line, the key, the given value, and the correct form.
 //!
-//! Internally, `lasthop-settings` parses the text into a tree of values with their places, and reads it by key. `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read
-//! one part of the scenario each. `modern` combines the defaults of modern Linux with the scenario's settings of its
-//! endpoints. `files` opens the files that a scenario names. `resolve` applies a scheme to the result, and `explain`
-//! prints the ledger.
+//! Internally, `lasthop-settings` parses the text into a tree of values with their places, and reads it by key. `tcp`,
+//! `nodes`, `flows`, `channel`, `stations` and `snoop` read one part of the scenario each. `modern` combines the
+//! defaults of modern Linux with the scenario's settings of its endpoints. `files` opens the files that a scenario
+//! names. `resolve` applies a scheme to the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
 // A macro of another crate would keep the compiler from reporting keys that nothing reads.

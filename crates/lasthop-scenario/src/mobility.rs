@@ -37,7 +37,7 @@ names! {
 pub(crate) struct Mobility {
     /// Index of the host.
     host: usize,
-    /// Ports of the stations to it, in order.
+    /// Ports of the stations towards the host, in order.
     pub ports: Vec<Port>,
     moves: network::Moves,
     kind: HandoffKind,

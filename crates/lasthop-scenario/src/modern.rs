@@ -19,7 +19,7 @@ use crate::{Error, Spot};
 /// Base of a table with an older preset.
 const PRESET: Preset = Preset::Linux618;
 
-/// Keys that have a meaning only with another one, which is kept with them; some with one value only.
+/// Keys that have a meaning only with another key, which is kept with them; some only with one value of that key.
 const COMPANIONS: [(Key, Option<&str>, Key); 8] = [
     (Keys::slow_tick, None, Keys::clock),
     (Keys::fast_tick, None, Keys::clock),

@@ -2,7 +2,6 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
-use lasthop_proto::link::wifi::{Band, WifiSpec};
 use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
@@ -309,14 +308,13 @@ fn rates(reader: &Reader<'_>, medium: &Medium) -> Result<[Rate; 2], Error> {
 struct Channels<'r> {
     /// Names of those with `medium = "shared"`.
     shared: Vec<String>,
-    /// Those of Wi-Fi: name, parameters, and band.
-    wifi: Vec<(String, WifiSpec, Band)>,
+    wifi: wifi::Channels,
     cells: Cells<'r>,
 }
 
 impl<'r> Channels<'r> {
     fn new(root: &Reader<'r>) -> Result<Self, Error> {
-        Ok(Self { shared: Vec::new(), wifi: Vec::new(), cells: Cells::new(root)? })
+        Ok(Self { shared: Vec::new(), wifi: wifi::Channels::default(), cells: Cells::new(root)? })
     }
 }
 
@@ -365,30 +363,7 @@ fn medium(
             // There are no more channels than links.
             Ok(Medium::Shared { frame_overhead, channel: number as u32 })
         }
-        MediumName::Wifi => {
-            let Line(channel) = reader.or(LinkKeys::channel, Line("wifi".to_owned()), "default")?;
-            let wifi = wifi::read(reader)?;
-            let own = (wifi.channel, wifi.transmitters[0].phy.band);
-            let number = match channels.wifi.iter().position(|(known, ..)| *known == channel) {
-                Some(number) => {
-                    let (_, spec, band) = channels.wifi[number];
-                    if (spec, band) != own {
-                        let message = format!(
-                            "turns, eifs, ack_timeout, beacon and band must be the same on all links of channel {}; give them equal \
-                             values, or another channel",
-                            crate::document::quote(&channel)
-                        );
-                        return Err(reader.fail(LinkKeys::wifi, Problem::Conflict(message)));
-                    }
-                    number
-                }
-                None => {
-                    channels.wifi.push((channel, own.0, own.1));
-                    channels.wifi.len() - 1
-                }
-            };
-            Ok(Medium::Wifi { channel: number as u32, wifi })
-        }
+        MediumName::Wifi => channels.wifi.medium(reader),
         MediumName::Cell => {
             let end = |node| End { name: nodes.name(node), is_host: nodes.is_host(node) };
             channels.cells.medium(reader, between.map(end))

@@ -8,14 +8,14 @@ use crate::units::{Kind, Measure};
 /// Numbers among the values of a key, or of a key in tables that are its values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Numbers {
-    /// Place in the value: empty for the value itself, otherwise a dotted path as `mean_bytes`.
+    /// Place in the value: empty for the value itself, otherwise a dotted path such as `mean_bytes`.
     pub path: String,
-    /// Unit, as `ms`, `Mbps`, `KiB`, `packets` or `percent`; `None` for plain numbers. The first value with a unit
+    /// Unit, such as `ms`, `Mbps`, `KiB`, `packets` or `percent`; `None` for plain numbers. The first value with a unit
     /// determines it.
     pub unit: Option<&'static str>,
-    /// Indicates whether they are whole numbers without a unit.
+    /// Indicates whether the numbers are whole without a unit.
     pub whole: bool,
-    /// Number of each value, in order; `None` if it has none, as `"unlimited"`.
+    /// Number of each value, in order; `None` for a value without one, such as `"unlimited"`.
     pub values: Vec<Option<f64>>,
 }
 

@@ -129,8 +129,8 @@ pub(crate) enum FixedAt {
     RelayCongestion,
 }
 
-/// Returns the place where the scenario gives a sender of data something other than the name of `scheme`. Endpoints of
-/// `spec` were read for that scheme. The names of schemes at the base station imply nothing about hosts.
+/// Returns the place where the scenario gives a data sender a property that differs from `scheme`. Endpoints of `spec`
+/// were read for that scheme. The names of schemes at the base station imply nothing about hosts.
 pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
     let differs = |given: Option<Recovery>, said: Recovery| given.is_some_and(|given| given != said);
     let tcp = |host: usize| Some(&spec.nodes.hosts.get(host)?.tcp);

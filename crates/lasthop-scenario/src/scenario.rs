@@ -52,7 +52,7 @@ pub struct Source {
     pub file: String,
     /// Text of the file.
     pub text: String,
-    /// Base of relative paths in it.
+    /// Base of relative paths in the scenario.
     pub directory: PathBuf,
     /// Dotted keys and the values that they were set to, in that order.
     pub overrides: Vec<(String, String)>,
@@ -77,7 +77,8 @@ impl Scenario {
         Source { file, text, directory, overrides: Vec::new(), traffic: None }.read(None)
     }
 
-    /// Parses a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
+    /// Parses a scenario from its text; `name` identifies it in messages. Paths in it are relative to the current
+    /// directory.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let source = Source {
             file: name.to_owned(),
@@ -317,7 +318,7 @@ impl Scenario {
         explain::write_values(&self.ledger)
     }
 
-    /// Returns its source.
+    /// Returns the scenario's source.
     pub const fn source(&self) -> &Source {
         &self.source
     }
@@ -332,12 +333,12 @@ impl Scenario {
         &self.source.file
     }
 
-    /// Returns its title, a line.
+    /// Returns the scenario's title, one line.
     pub fn title(&self) -> &str {
         &self.spec.title
     }
 
-    /// Returns its description.
+    /// Returns the scenario's description.
     pub fn description(&self) -> Option<&str> {
         self.spec.description.as_deref()
     }
@@ -357,7 +358,7 @@ impl Scenario {
         self.spec.seed
     }
 
-    /// Returns the notes about the measurement from which it was created.
+    /// Returns the notes about the measurement from which the scenario was created.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.spec.measurement.as_ref()
     }
@@ -426,7 +427,7 @@ impl Source {
         Ok(scenario)
     }
 
-    /// Returns the tree of its values, including those set from outside.
+    /// Returns the tree of the scenario's values, including those set from outside.
     fn root(&self) -> Result<document::Table, Error> {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
@@ -438,7 +439,7 @@ impl Source {
         Ok(root)
     }
 
-    /// Returns its specification and ledger: its own, or with endpoints for a modern scheme.
+    /// Returns the scenario's specification and ledger: its own, or with endpoints for a modern scheme.
     fn spec(&self, files: &Files, modern: Option<Modern>) -> Result<(Spec, Vec<Entry>), Error> {
         let root = self.root()?;
         let context = Context { file: self.file.clone(), ledger: RefCell::default(), modern };

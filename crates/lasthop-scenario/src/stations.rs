@@ -57,7 +57,7 @@ pub(crate) struct GatewaySplit {
     pub wired: TcpConfig,
     /// Endpoint that faces the link.
     pub wireless: TcpConfig,
-    /// Indicates whether snoop repairs beneath the latter.
+    /// Indicates whether snoop repairs beneath the wireless side's TCP.
     pub repair: Switch,
 }
 

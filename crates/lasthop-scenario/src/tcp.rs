@@ -46,7 +46,7 @@ pub(crate) enum Base<'b> {
 }
 
 impl Base<'_> {
-    /// Returns the relay's buffer, for an end of one.
+    /// Returns the relay's buffer, if the endpoint is an end of a relay.
     pub(crate) fn relay_buffer(&self) -> Option<u32> {
         match self {
             Self::RelayEnd(_, buffer) => Some(*buffer),
@@ -73,7 +73,7 @@ impl TcpSpec {
         self.common.mss
     }
 
-    /// Returns the endpoint with the preset's recovery if neither the scenario nor a scheme determines it.
+    /// Returns the endpoint, with the preset's recovery if neither the scenario nor a scheme determines the recovery.
     pub(crate) fn without_scheme(&self) -> TcpConfig {
         self.config(self.recovery.unwrap_or(Recovery::Classic(self.classic.recovery)), Switch::Off)
     }
@@ -93,14 +93,14 @@ impl TcpSpec {
 const LARGEST_MSS: u32 = 65_495;
 /// Maximum window in segments: the product with the maximum mss fits into 32 bits.
 const LARGEST_WINDOW: u32 = 65_535;
-/// Maximum of other numbers. No practical value exceeds it, and it is far from overflow.
+/// Maximum of other numbers. No practical value exceeds this maximum, and it is far from overflow.
 const LARGEST_NUMBER: u32 = 1_000_000;
 
-/// Ticks of 4.4BSD, for `clock` set to ticks over a base without.
+/// Ticks of 4.4BSD, for `clock` set to ticks over a base that has none.
 const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
-/// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base without.
+/// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base that has none.
 const JIFFY: Duration = Duration::from_millis(4);
-/// Timeout of delayed acknowledgments that are enabled over a base without: 4.4BSD's maximum, and the usual value
+/// Timeout of delayed acknowledgments that are enabled over a base that has none: 4.4BSD's maximum, and the usual value
 /// since.
 const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -139,7 +139,7 @@ impl Layer<'_, '_> {
         self.value(key, Or::<W, T>::from(base)).map(|value| value.0)
     }
 
-    /// Reads a value that the scheme determines unless it is given.
+    /// Reads a value that the scheme determines unless the scenario gives it.
     fn by_scheme<T: Value>(&self, key: Key, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
         let over = self.base.as_ref().map(|_| source.to_owned());
         Layer { base: over, ..*self }.optional::<ByScheme, T>(key, base)
@@ -303,7 +303,7 @@ pub(crate) struct Under {
     pub spec: TcpSpec,
     /// Preset with these values, unless they are another table's.
     pub preset: Option<Preset>,
-    /// Relay's buffer, for an end of one.
+    /// Buffer of the relay, if the endpoint is an end of a relay.
     pub relay_buffer: Option<u32>,
     /// Scheme whose name determines the congestion control.
     pub named_after: Option<&'static str>,
@@ -435,14 +435,14 @@ fn check(reader: &Reader<'_>, common: &CommonConfig, receiver: &ReceiverConfig) 
         }
     }
     if receiver.sack_blocks > 3 && common.timestamps.is_on() {
-        let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
+        let message = "timestamps leave space for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&[Keys::sack_blocks, Keys::timestamps, Keys::preset], message.to_owned()));
     }
     if common.ack_congestion == AckCongestion::Rfc5690
         && !matches!(receiver.delayed_ack, DelayedAck::EverySecond { .. })
     {
-        let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
-                       of the two";
+        let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it controls \
+                       the number of segments per acknowledgment";
         return Err(conflict(&[Keys::ack_congestion, Keys::delayed_ack, Keys::preset], message.to_owned()));
     }
     check_linux(reader, receiver)

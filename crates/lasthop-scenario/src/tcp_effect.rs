@@ -28,7 +28,7 @@ struct Need {
     holds: fn(&TcpConfig) -> bool,
     /// Description of the condition, after "needs".
     words: &'static str,
-    /// Keys that it depends on, which the message shows with their values.
+    /// Keys that the condition depends on, which the message shows with their values.
     on: &'static [Shown],
 }
 
@@ -220,26 +220,26 @@ pub struct Idle {
     pub error: Error,
 }
 
-/// A key that is given.
+/// A key that the scenario gives.
 pub(crate) struct Given<'t> {
-    /// Dotted path of its table.
+    /// Dotted path of the key's table.
     table: String,
     key: &'static str,
     item: &'t Item,
 }
 
 impl Given<'_> {
-    /// Returns its dotted path.
+    /// Returns the key's dotted path.
     pub(crate) fn path(&self) -> String {
         format!("{}.{}", self.table, self.key)
     }
 
-    /// Returns whether it is in the file, and not in an option.
+    /// Returns whether the key is in the file, and not in an option.
     pub(crate) fn is_in_file(&self) -> bool {
         matches!(self.item.spot, Spot::Line(_))
     }
 
-    /// Returns the error if no endpoint of these networks reads it. Each network comes with its scheme.
+    /// Returns the error if no endpoint of these networks reads the key. Each network comes with its scheme.
     pub(crate) fn idle_in(&self, file: &str, spec: &Spec, networks: &[(&Scheme, &Network)]) -> Option<Idle> {
         let Effect::Needs(need) = effect(self.key) else { return None };
         let endpoints: Vec<&TcpConfig> =

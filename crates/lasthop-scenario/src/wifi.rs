@@ -6,13 +6,14 @@ use lasthop_proto::link::wifi::{
 use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueSpec};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::WifiLink;
+use lasthop_sim::network::{Medium, WifiLink};
 
+use crate::document::quote;
 use crate::key::Key;
 use crate::reader::{Reader, Value};
 use crate::shared_keys::LinkKeys;
 use crate::units::{ByteSize, Fraction};
-use crate::values::{Number, Off, Or, Whole, choices};
+use crate::values::{Line, Number, Off, Or, Whole, choices};
 use crate::{Error, Problem};
 
 keys! {
@@ -116,8 +117,8 @@ choices! {
     TurnsName { "airtime" = Airtime, "transmissions" = Transmissions, "arrival" = Arrival }
 }
 
-/// Queue of a station by default: that of Linux's mac80211 (`fq_init` in `include/net/fq_impl.h`, `__sta_info_alloc` in
-/// `net/mac80211/sta_info.c`).
+/// Returns the default queue of a station: that of Linux's mac80211 (`fq_init` in `include/net/fq_impl.h`,
+/// `__sta_info_alloc` in `net/mac80211/sta_info.c`).
 pub(crate) fn queue() -> QueueSpec {
     QueueSpec::FqCoDel(FqCoDelConfig {
         limit: 8_192,
@@ -129,8 +130,43 @@ pub(crate) fn queue() -> QueueSpec {
     })
 }
 
+/// The channels of a scenario, by their numbers.
+#[derive(Default)]
+pub(crate) struct Channels(Vec<Channel>);
+
+/// A channel that a link uses.
+struct Channel {
+    name: String,
+    spec: WifiSpec,
+    band: Band,
+}
+
+impl Channels {
+    /// Reads the medium of a link over Wi-Fi.
+    pub(crate) fn medium(&mut self, link: &Reader<'_>) -> Result<Medium, Error> {
+        let Line(name) = link.or(LinkKeys::channel, Line("wifi".to_owned()), "default")?;
+        let wifi = read(link)?;
+        let (spec, band) = (wifi.channel, wifi.transmitters[0].phy.band);
+        let number = self.0.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            self.0.push(Channel { name, spec, band });
+            self.0.len() - 1
+        });
+        let known = &self.0[number];
+        if (known.spec, known.band) != (spec, band) {
+            let message = format!(
+                "turns, eifs, ack_timeout, beacon and band must be the same on all links of channel {}; give them equal \
+                 values, or another channel",
+                quote(&known.name)
+            );
+            return Err(link.fail(LinkKeys::wifi, Problem::Conflict(message)));
+        }
+        // There are no more channels than links.
+        Ok(Medium::Wifi { channel: number as u32, wifi })
+    }
+}
+
 /// Reads the table `wifi` of a link.
-pub(crate) fn read(link: &Reader<'_>) -> Result<WifiLink, Error> {
+fn read(link: &Reader<'_>) -> Result<WifiLink, Error> {
     let reader = link.section(LinkKeys::wifi)?;
     reader.allow(Keys::NAMES)?;
     let phy = phy(&reader)?;

@@ -226,7 +226,7 @@ fn values_that_do_not_go_together() {
         added("[tcp]\nrto_min = \"2 min\""),
         "test.toml:18: tcp.rto_min: rto_min = 120 s is above rto_max = 60 s"
     );
-    assert!(added("[tcp]\nsack_blocks = 4").contains("timestamps leave room for 3 SACK blocks"));
+    assert!(added("[tcp]\nsack_blocks = 4").contains("timestamps leave space for 3 SACK blocks"));
     assert!(added("[tcp]\nslow_tick = \"500 ms\"").contains("requires clock = \"ticks\""));
     assert!(
         added("[hosts.mobile.tcp]\nmss = 9000\nsend_buffer = 8000")

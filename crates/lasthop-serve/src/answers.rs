@@ -87,8 +87,8 @@ pub fn compare(
     Ok(())
 }
 
-/// Returns the throughput of the path in Mbps if no link loses packets: that of plain TCP in one run, a modern one if
-/// the endpoints are modern. Queues may still overflow.
+/// Returns the throughput of the path in Mbps without losses: that of one run of plain TCP, or of modern TCP if the
+/// endpoints are modern. Queues may still overflow.
 fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'static Scheme, f64)> {
     let plain = if plan.scenario.is_modern() {
         SCHEMES.iter().find(|scheme| scheme.family == Family::Modern).unwrap_or(&SCHEMES[0])

@@ -70,8 +70,8 @@ impl Catalogue {
     }
 }
 
-/// Returns where a scheme between modern endpoints acts: `plain` (Linux without a cure), `sender`, `gateway` or
-/// `both-ends`; `None` for the schemes of the studies, whose endpoints are not modern.
+/// Returns the place at which a scheme between modern endpoints acts: `plain` (Linux without a cure), `sender`,
+/// `gateway` or `both-ends`; `None` for the schemes of the studies, whose endpoints are not modern.
 fn place(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("both-ends"),

@@ -28,7 +28,7 @@ struct State {
 #[derive(Debug)]
 struct Connection {
     peer: IpAddr,
-    /// Time at which it was opened, or its last answer ended.
+    /// Time at which the connection was opened, or at which its last answer ended.
     since: u64,
     answers: bool,
     task: AbortHandle,

@@ -13,7 +13,7 @@ use crate::stops;
 /// Control, as the page shows it.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Control {
-    /// Parameter of the request that sets it.
+    /// Parameter of the request that sets the control.
     pub id: String,
     /// Label of the control.
     pub label: String,
@@ -21,13 +21,13 @@ pub struct Control {
     pub hint: String,
     /// Value as text; that of the request if it sets one.
     pub text: String,
-    /// True if the request sets it.
+    /// True if the request sets the control.
     pub set: bool,
-    /// Values of its slider, in order; each is valid in a request.
+    /// Values of the control's slider, in order; each is valid in a request.
     pub stops: Vec<String>,
     /// Index of the stop that is nearest to its value.
     pub at: usize,
-    /// Keys of the scenario that it sets.
+    /// Keys of the scenario that the control sets.
     pub keys: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Facts {
         format!("links.{}.{key}", self.network.links[self.lossy].name)
     }
 
-    /// Returns the loss on the lossy link, in the direction with more of it.
+    /// Returns the loss on the lossy link, in the direction with the higher loss.
     fn loss(&self) -> Option<Loss> {
         let ways = self.network.links[self.lossy].directions.iter();
         let ways: Option<Vec<Loss>> = ways.map(|way| loss::of(&way.errors, self.frame)).collect();
@@ -260,8 +260,8 @@ impl Facts {
     }
 }
 
-/// Returns the link that the schemes are about: where the base station, or another element of the scenario, acts;
-/// otherwise the last one that loses frames.
+/// Returns the link that the schemes are about: the one at which the base station, or another element of the scenario,
+/// acts; otherwise the last one that loses frames.
 fn lossy_link(scenario: &Scenario, network: &Network) -> usize {
     let helped =
         lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());
@@ -334,7 +334,7 @@ fn number(text: &str) -> Option<f64> {
     plain().or_else(share).or_else(span).or_else(rate).or_else(size)
 }
 
-/// Formats a share for people: `2.17 %`.
+/// Formats a share for display: `2.17 %`.
 fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }

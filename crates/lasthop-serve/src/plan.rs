@@ -72,14 +72,15 @@ pub struct State {
     pub limit: String,
 }
 
-/// Scheme that is not what its name says in this scenario.
+/// Scheme that differs from its name in this scenario.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Remark {
     /// Name of the scheme.
     pub scheme: &'static str,
-    /// Compared scheme of which it is the same run.
+    /// Compared scheme that is the same run.
     pub same_as: Option<&'static str>,
-    /// End-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
+    /// End-to-end scheme whose recovery or congestion control the sender has instead of this scheme's, because the
+    /// scenario sets it.
     pub recovery_of: Option<&'static str>,
     /// Key of the scenario that has this effect.
     pub set_by: Option<String>,
@@ -90,7 +91,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Returns an error with the parameter, the given value, and what is expected.
+    /// Returns an error with the parameter, the given value, and the expected form.
     pub fn read(catalogue: &Catalogue, query: &str) -> Result<Self, Refusal> {
         let words = Words::read(query)?;
         let name = words.scenario.as_deref().unwrap_or(catalogue.first());

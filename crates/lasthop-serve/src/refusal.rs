@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Serialize, thiserror::Error, Debug)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Message of one line: the given value, and what is expected.
+    /// Message of one line: the given value, and the expected form.
     pub message: String,
     /// Key of the scenario in question, if there is one.
     pub key: Option<String>,
-    /// Parameter of the request in question: the page shows the message beside its control.
+    /// Parameter of the request in question: the page shows the message next to the parameter's control.
     pub control: Option<String>,
 }
 

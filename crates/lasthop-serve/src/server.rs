@@ -36,9 +36,9 @@ use crate::refusal::Refusal;
 /// Number of answers of a kind that are computed at the same time; each uses all cores. Quick answers do not queue
 /// behind long ones.
 const COMPUTING: usize = 2;
-/// Maximum number of requests that wait for them: as many as there can be connections.
+/// Maximum number of requests that wait for a place to compute: as many as there can be connections.
 const WAITING: usize = CONNECTIONS;
-/// Maximum number of connections; a further one replaces one of these ([`Connections`]).
+/// Maximum number of connections; a further connection replaces one of these ([`Connections`]).
 const CONNECTIONS: usize = 64;
 /// Maximum time and size of a request line with its headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -245,7 +245,7 @@ impl Lane {
         Self { computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) }
     }
 
-    /// Waits for a permit to compute; returns a refusal if too many wait for it.
+    /// Waits for a permit to compute; returns a refusal if too many requests are waiting.
     fn permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, Response>> {
         struct Waits<'a>(&'a AtomicUsize);
         impl Drop for Waits<'_> {

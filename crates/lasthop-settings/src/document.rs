@@ -67,7 +67,7 @@ impl Table {
         self.0.push((key.to_owned(), item));
     }
 
-    /// Sets a value, whether it exists or not.
+    /// Sets a value; creates the key if it does not exist.
     pub fn set(&mut self, key: &str, item: Item) {
         match self.get_mut(key) {
             Some(slot) => *slot = item,

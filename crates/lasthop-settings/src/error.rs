@@ -30,7 +30,7 @@ pub struct Place {
 /// Part of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spot {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// A line, counted from 1.
     Line(usize),
@@ -76,7 +76,7 @@ pub enum Problem {
     /// A name does not exist.
     #[error("there is no {what} \"{given}\"{}", choices(.near, .known, "expected one of"))]
     UnknownName {
-        /// Kind of object that it should name.
+        /// Kind of object that the name should refer to.
         what: &'static str,
         /// The given name.
         given: String,

@@ -14,12 +14,12 @@ impl<T> Key<T> {
         Self { name, default }
     }
 
-    /// Returns its name.
+    /// Returns the key's name.
     pub const fn name(self) -> &'static str {
         self.name
     }
 
-    /// Returns its default.
+    /// Returns the key's default.
     pub fn default(self) -> T {
         (self.default)()
     }
@@ -64,7 +64,7 @@ impl<T> fmt::Debug for Key<T> {
 
 /// A key, with or without a default.
 pub trait Named: Copy + AsRef<str> {
-    /// Returns its name.
+    /// Returns the key's name.
     fn name(self) -> &'static str;
 }
 
@@ -77,7 +77,7 @@ impl<T> Named for Key<T> {
 /// A row of a table of keys.
 #[derive(Debug)]
 pub struct Row {
-    /// Names of its keys.
+    /// Names of the row's keys.
     pub names: &'static [&'static str],
     /// Cells after the names; `{}` stands for the defaults. Empty for keys without documentation.
     pub text: &'static str,

@@ -1,5 +1,5 @@
-//! Settings in TOML with units, parsed into checked types: what scenarios and the configurations of gateway and tunnel
-//! have in common, and the settings of the tunnel, of snoop and of split connections.
+//! Settings in TOML with units, parsed into checked types: the parts that scenarios and the configurations of gateway
+//! and tunnel share, and the settings of the tunnel, of snoop and of split connections.
 //!
 //! The text becomes a tree of values with their places ([`document`]). A [`reader`] accesses it by key, and enters each
 //! value and each default into a ledger. An invalid file results in an [`Error`], one line with the file, the line, the

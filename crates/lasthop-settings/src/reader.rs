@@ -24,7 +24,7 @@ pub trait Value: Sized {
 pub enum Standing {
     /// A value.
     Value,
-    /// A remark: the value is derived from another key, and would not be if it were written out.
+    /// A remark: the value is derived from another key. Writing it out would make it independent of that key.
     Remark,
 }
 
@@ -54,12 +54,12 @@ pub struct Context {
     pub modern: Option<Modern>,
 }
 
-/// A modern scheme, as far as it determines endpoints.
+/// A modern scheme, reduced to the parts that determine endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Modern {
     /// Name of the scheme.
     pub scheme: &'static str,
-    /// Congestion control that it is named after.
+    /// Congestion control that the scheme is named after.
     pub congestion: Option<Congestion>,
 }
 
@@ -98,7 +98,7 @@ impl<'d> Reader<'d> {
         self.context
     }
 
-    /// Iterates over its keys and their values.
+    /// Iterates over the table's keys and their values.
     pub fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
         self.table.into_iter().flat_map(Table::iter)
     }

@@ -34,7 +34,7 @@ pub use crate::snoop::{of_gateway as snoop, to_gateway as snoop_text};
 pub use crate::units::ByteSize;
 pub use crate::values::{Choice, List, Off, Or, Positive, Text, Whole, Word};
 
-/// Parses a text with `read`; messages call it `name`.
+/// Parses a text with `read`; `name` identifies it in messages.
 ///
 /// # Errors
 ///

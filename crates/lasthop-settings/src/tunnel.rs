@@ -158,7 +158,7 @@ impl Choice for Repair {
 pub enum Medium {
     /// A separate one for each direction.
     Own,
-    /// A common one, with both ends taking turns, as on Wi-Fi.
+    /// A common medium, with both ends taking turns, as on Wi-Fi.
     Shared,
 }
 
@@ -181,16 +181,16 @@ pub struct Peer {
     pub allowed: Vec<IpNet>,
     /// Interval of keep-alives without other traffic.
     pub keepalive: Option<Duration>,
-    /// On a bridge: time without packets from it after which it counts as disconnected.
+    /// On a bridge: time without packets from the peer after which it counts as disconnected.
     pub silence: Duration,
-    /// Sending rate of this end to it, in bits per second including the IP header and above, or on a bridge the
+    /// Sending rate of this end to the peer, in bits per second including the IP header and above, or on a bridge the
     /// Ethernet header and above; `None` means the estimated rate of the hop.
     pub rate: Option<u64>,
-    /// Repair of losses in its direction.
+    /// Repair of losses in the direction of the peer.
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,
-    /// Maximum number of packets queued for it; `None`: follows the hop.
+    /// Maximum number of packets queued for the peer; `None`: follows the hop.
     pub queue: Option<u32>,
     /// Share of the flows that remain unrepaired, for comparison: at most half.
     pub ab: Fraction,
@@ -215,7 +215,7 @@ impl Tunnel {
         reading::load(path.as_ref(), LARGEST_FILE, read).map(|(tunnel, _)| tunnel)
     }
 
-    /// Parses a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; `name` identifies it in messages.
     ///
     /// # Errors
     /// Returns an error if it is invalid.

@@ -38,13 +38,13 @@ pub enum UnitError {
     BytesPerSecond {
         /// The given unit.
         unit: String,
-        /// One of it, in bits.
+        /// Value of one such unit, in bits.
         bits: String,
     },
     /// The number has a comma.
     #[error("it has a comma; use `.` as the decimal separator and no thousands separator")]
     Comma,
-    /// The number has an exponent, as `2e1`.
+    /// The number has an exponent, such as `2e1`.
     #[error("it has an exponent; write the number out, e.g. 20 or 0.002")]
     Exponent,
     /// The quantity is not a whole number of the smallest unit.
@@ -188,7 +188,7 @@ impl Measure {
         if self.unit == unit.unit { self.number } else { self.number * self.factor / unit.factor }
     }
 
-    /// Returns `base`, in the smallest units (for a share: a probability), in units of this quantity.
+    /// Converts `base` from the smallest units (for a share, from a probability) to units of this quantity.
     pub fn of_base(&self, base: f64) -> f64 {
         match self.kind {
             Kind::Share => base * 100.0,

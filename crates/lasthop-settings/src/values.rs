@@ -240,7 +240,7 @@ pub fn one_of(names: impl Iterator<Item = &'static str>) -> String {
     }
 }
 
-/// Returns the element of `all` with the name `given`, or a hint to a similar name.
+/// Returns the element of `all` with the name `given`, or suggests a similar name.
 pub fn named<T>(
     given: &str,
     all: impl Iterator<Item = T> + Clone,

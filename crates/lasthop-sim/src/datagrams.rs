@@ -104,7 +104,7 @@ pub struct Arrived {
     pub datagrams: u64,
     /// Bytes of payload.
     pub bytes: u64,
-    /// Arrival of the last one; `None` if none arrived.
+    /// Arrival of the last datagram; `None` if none arrived.
     pub last: Option<Instant>,
     /// Number of datagrams dropped by a full queue.
     pub dropped: u64,
@@ -113,7 +113,7 @@ pub struct Arrived {
 /// One direction of a lossless duplex link, shared with datagrams that end at its far end.
 ///
 /// Such cross traffic affects others only through the length of the queue. So it causes no events: its datagrams are
-/// sent when another frame comes, at a tenth of the cost.
+/// sent when another frame arrives, at a tenth of the cost.
 pub struct CrossedDirection {
     wire: DuplexDirection,
     source: DatagramSource,
@@ -129,7 +129,7 @@ pub struct CrossedDirection {
     took: Option<Box<Took>>,
 }
 
-/// Delays of datagrams that cause no events.
+/// Delays of the datagrams that are sent without events.
 #[derive(Default)]
 struct Took {
     /// Send times of the datagrams queued or in flight.
@@ -227,7 +227,7 @@ impl CrossedDirection {
         self.source.poll_deadline()
     }
 
-    /// Returns the time at which the frame queued last begins transmission, if it is still to come.
+    /// Returns the time at which the transmission of the frame queued last begins, if it has not begun.
     pub fn last_start(&self) -> Option<Instant> {
         self.wire.last_start()
     }

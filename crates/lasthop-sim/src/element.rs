@@ -14,7 +14,7 @@ use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
 use crate::link_spec::Medium;
 
-/// Effect of an element on traffic, as far as other parts depend on it.
+/// Effect of an element on traffic, reduced to the properties that other parts depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Terminates each connection and opens another: a second sender.
@@ -32,7 +32,7 @@ pub enum Role {
 /// Ends of a link at which an element is present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// The one where it is placed.
+    /// The end at which the element is placed.
     One,
     /// Both ends.
     Both,
@@ -41,13 +41,13 @@ pub enum Ends {
 /// Handling of an element's state when the host beyond its link moves to another station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateAtHandoff {
-    /// Useless elsewhere: the new station starts without it.
+    /// Useless elsewhere: the new station starts without the state.
     Anew,
     /// Only speeds up work: discarded, or mirrored at the new station.
     Soft,
     /// Essential to the host: transferred over the wire to the new station while the host waits.
     Hard,
-    /// Shared by both ends of the link: they start afresh, or continue at the new station.
+    /// Shared by both ends of the link: the state starts anew, or continues at the new station.
     Session,
 }
 
@@ -68,28 +68,28 @@ pub struct Site<'n> {
 
 /// Kind of element with its parameters.
 pub trait Element: Any + Debug + Send + Sync + SameElement {
-    /// Returns the name of its kind in scenarios.
+    /// Returns the name of the element's kind in scenarios.
     fn kind(&self) -> &'static str;
 
-    /// Returns its role.
+    /// Returns the element's role.
     fn role(&self) -> Role;
 
-    /// Returns the ends of the link at which it is present.
+    /// Returns the ends of the link at which the element is present.
     fn ends(&self) -> Ends {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
     }
 
-    /// Returns whether it marks congestion.
+    /// Returns whether the element marks congestion.
     fn marks(&self) -> bool {
         false
     }
 
-    /// Returns whether it recreates acknowledgments that a return link removed.
+    /// Returns whether the element recreates acknowledgments that a return link removed.
     fn reconstructs(&self) -> bool {
         false
     }
 
-    /// Returns the handling of its state when the host beyond its link moves to another station.
+    /// Returns the handling of the element's state when the host beyond its link moves to another station.
     fn at_handoff(&self) -> StateAtHandoff {
         match self.role() {
             Role::Relay => StateAtHandoff::Hard,
@@ -98,12 +98,12 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         }
     }
 
-    /// Returns whether it needs the number of frames queued in front of its link ([`Node::see_queue`]).
+    /// Returns whether the element needs the number of frames queued in front of its link ([`Node::see_queue`]).
     fn asks_for_queue(&self) -> bool {
         false
     }
 
-    /// Returns whether it reports the causes of losses.
+    /// Returns whether the element reports the causes of losses.
     fn judges_losses(&self) -> bool {
         false
     }
@@ -122,10 +122,10 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         None
     }
 
-    /// Describes its function in one line.
+    /// Describes the element's function in one line.
     fn describe(&self) -> String;
 
-    /// Returns its TCP endpoints, if any: the one that faces the node, and the one that faces the link.
+    /// Returns the element's TCP endpoints, if any: the one that faces the node, and the one that faces the link.
     fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {
         None
     }

@@ -17,14 +17,15 @@ pub fn index(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
-/// Activity of the application, as far as the endpoint needs it. Smaller than [`App`], to keep idle connections small.
+/// Activity of the application, reduced to the parts that the endpoint needs. Smaller than [`App`], to keep idle
+/// connections small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     /// Transfers `bytes` from the initiator, and closes the connection afterwards if `close` is on.
     Transfer { bytes: u64, close: Switch },
     /// Transfers over one connection after another.
     Web,
-    /// Runs the task of its QUIC connection.
+    /// Runs the task of the endpoint's QUIC connection.
     Quic,
     /// Does nothing, or exchanges datagrams.
     Endless,
@@ -206,7 +207,7 @@ impl Endpoint {
         self.started && through
     }
 
-    /// Returns whether it has finished since the last call.
+    /// Returns whether the endpoint has finished since the last call.
     #[inline]
     pub fn finishes(&mut self) -> bool {
         let under_way = self.connection.state() == State::Established && (self.goal == Goal::Close || !self.through());
@@ -217,12 +218,12 @@ impl Endpoint {
         self.done
     }
 
-    /// Returns whether it had finished at the last call of [`Endpoint::finishes`].
+    /// Returns whether the endpoint had finished at the last call of [`Endpoint::finishes`].
     pub const fn has_finished(&self) -> bool {
         self.done
     }
 
-    /// Returns whether it is an end of a web session's connections.
+    /// Returns whether the endpoint is an end of a web session's connections.
     pub const fn browses(&self) -> bool {
         matches!(self.work, Work::Web)
     }

@@ -51,7 +51,7 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
-    /// Next leg of its frames, if they need no event to continue ([`onward`]).
+    /// Next leg of this leg's frames, if they need no event to continue ([`onward`]).
     onward: Option<Onward>,
 }
 
@@ -83,9 +83,9 @@ pub enum Receiver {
 struct ElementPlace {
     table: Table,
     leg: LegId,
-    /// Element between it and the node, if any.
+    /// Element between this one and the node, if any.
     inner: Option<usize>,
-    /// Element between it and the link, if any.
+    /// Element between this one and the link, if any.
     outer: Option<usize>,
 }
 
@@ -151,7 +151,7 @@ impl Fabric {
         }
         let roaming = Roaming::new(network, &through);
         let routes = roaming.as_ref().map_or_else(|| Routes::new(network, &through), |roaming| roaming.first());
-        let table = |node| routes.table(node).expect("what forwards has a table");
+        let table = |node| routes.table(node).expect("every forwarding node has a table");
         let place = |(spec, [inner, outer]): (&ElementSpec, [Option<usize>; 2])| ElementPlace {
             table: table(spec.node),
             leg: leg_of(network, spec),
@@ -370,7 +370,7 @@ impl Fabric {
         self.agenda.wake_by(self.legs.len() as u32, until);
     }
 
-    /// Holds a frame, and a copy of it behind it.
+    /// Delays a frame, followed by a copy of it.
     #[cold]
     fn duplicate(&mut self, until: Instant, id: LegId, frame: Frame) {
         let copy = *self.pool.get(frame.handle());
@@ -422,7 +422,7 @@ impl Fabric {
     }
 }
 
-/// Returns the leg in front of which an element stands: its link, away from its node.
+/// Returns the leg that an element precedes: its link, in the direction away from its node.
 pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
     let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
     LegId::new(spec.link, away)

@@ -16,7 +16,7 @@ impl LegId {
         Self((link.0 * 2 + direction.index()) as u32)
     }
 
-    /// Returns the other direction of its link.
+    /// Returns the opposite direction of the same link.
     pub(crate) fn opposite(self) -> Self {
         Self(self.0 ^ 1)
     }

@@ -54,7 +54,7 @@ impl Direction {
         self as usize
     }
 
-    /// Returns its name in random streams.
+    /// Returns the direction's name in random streams.
     const fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -167,8 +167,8 @@ impl Frame {
         Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
     }
 
-    /// Returns the same frame as one of flow `line` to the queues below. For a driver with its own forwarding, whose
-    /// packets belong to no flow of the network.
+    /// Returns the same frame, which the queues below treat as one of flow `line`. For a driver with its own
+    /// forwarding, whose packets belong to no flow of the network.
     pub fn of_line(self, line: u32) -> Self {
         Self { place: u64::from(line) << 32 | u64::from(self.handle().0), size: self.size & !FOREIGN }
     }
@@ -183,19 +183,19 @@ impl Frame {
         self.size & URGENT != 0
     }
 
-    /// Returns the identity of its flow and direction. Frames without a flow share one.
+    /// Returns the identity of the frame's flow and direction. Frames without a flow share one.
     #[inline]
     fn line(self) -> u32 {
         if self.size & FOREIGN != 0 { u32::MAX } else { (self.place >> 32) as u32 }
     }
 
-    /// Returns whether a queue has marked it on a link so far.
+    /// Returns whether a queue has already marked the frame.
     #[inline]
     pub fn is_marked(self) -> bool {
         self.size & MARKED != 0
     }
 
-    /// Marks it, if its ends support ECN. Returns whether it is marked now.
+    /// Marks the frame, if its ends support ECN. Returns whether it is marked now.
     fn set_marked(&mut self) -> bool {
         if self.size & MARKABLE != 0 {
             self.size |= MARKED;
@@ -203,7 +203,7 @@ impl Frame {
         self.is_marked()
     }
 
-    /// Returns whether its data was sent before, by the source or by a base station.
+    /// Returns whether the frame's data was sent before, by the source or by a base station.
     #[inline]
     pub fn is_resent(self) -> bool {
         self.size & RESENT != 0
@@ -430,13 +430,13 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Returns the start of its transmission.
+    /// Returns the start of the frame's transmission.
     #[inline]
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// Returns the part of its transmission after `now`.
+    /// Returns the part of the frame's transmission after `now`.
     fn after(&self, now: Instant) -> Duration {
         self.end.since(self.start.max(now))
     }
@@ -448,8 +448,8 @@ pub struct DuplexDirection {
     frames: Ring<InFlight>,
     /// Number of `frames` whose transmission had begun at the last check.
     started: usize,
-    /// Frames behind these without a scheduled transmission. Used from the first urgent frame that has to wait until
-    /// the queue is empty.
+    /// Frames behind the scheduled ones, without a scheduled transmission. Used from the first urgent frame that has to
+    /// wait until the queue is empty.
     deferred: Deferred,
     /// End of the scheduled transmissions.
     busy_until: Instant,
@@ -506,7 +506,7 @@ impl DuplexDirection {
         })
     }
 
-    /// Returns the time for which it has transmitted until `now`.
+    /// Returns the total time that this direction has spent transmitting until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         let later = self.frames.iter().fold(self.sent_until.since(now), |later, sent| later + sent.after(now));
         self.busy.saturating_sub(later)

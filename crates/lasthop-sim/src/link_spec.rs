@@ -118,7 +118,7 @@ impl Medium {
 pub struct DirectionSpec {
     /// Transmission rate.
     pub rate: Rate,
-    /// Queue in front of it. The frame in transmission does not count.
+    /// Queue in front of the link. The frame in transmission does not count.
     pub queue: QueueSpec,
     /// Error model.
     pub errors: ErrorSpec,
@@ -153,13 +153,13 @@ impl Impairments {
     pub const NONE: Self =
         Self { policer: None, shaper: None, rate: RateSpec::Constant, aggregation: None, duplicates: 0.0 };
 
-    /// Returns whether frames wait for other reasons than frames before them at a constant rate, or are dropped for
-    /// other reasons than a full queue.
+    /// Returns whether frames wait for reasons other than frames before them at a constant rate, or are dropped for
+    /// reasons other than a full queue.
     pub const fn pace(&self) -> bool {
         self.policer.is_some() || self.shaper.is_some() || self.rate.varies() || self.aggregation.is_some()
     }
 
-    /// Returns whether they make transmission times vary.
+    /// Returns whether these impairments make transmission times vary.
     pub const fn vary(&self) -> bool {
         self.rate.varies() || self.aggregation.is_some()
     }

@@ -168,12 +168,7 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
     let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
     let mut medium = medium(none, none, turn);
     for (number, direction) in [Direction::Down, Direction::Down, Direction::Up].into_iter().enumerate() {
-        medium.enqueue(
-            Instant::ZERO,
-            direction.index(),
-            frame(number as u32, 10, Priority::Normal),
-            &mut Sight::default,
-        );
+        medium.enqueue(Instant::ZERO, direction.index(), frame(number as u32, 10, Priority::Normal), Sight::default);
     }
     let mut arrived = Vec::new();
     while let Some(now) = medium.poll_deadline() {
@@ -181,7 +176,7 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
     }
     assert_eq!(arrived, [(at(10), 0), (at(25), 2), (at(40), 1)]);
     // The radio remains turned in this direction.
-    medium.enqueue(at(100), Direction::Down.index(), frame(3, 10, Priority::Normal), &mut Sight::default);
+    medium.enqueue(at(100), Direction::Down.index(), frame(3, 10, Priority::Normal), Sight::default);
     assert_eq!(medium.poll_deadline(), Some(at(110)));
 }
 
@@ -194,7 +189,7 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
                 Instant::ZERO,
                 direction.index(),
                 frame(number as u32, bytes, Priority::Normal),
-                &mut Sight::default,
+                Sight::default,
             );
         }
     }
@@ -232,7 +227,7 @@ fn urgent_frames_overtake_on_a_shared_medium() {
     for (number, priority) in
         [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Urgent].into_iter().enumerate()
     {
-        medium.enqueue(Instant::ZERO, Direction::Down.index(), frame(number as u32, 10, priority), &mut Sight::default);
+        medium.enqueue(Instant::ZERO, Direction::Down.index(), frame(number as u32, 10, priority), Sight::default);
     }
     let mut order = Vec::new();
     while let Some(now) = medium.poll_deadline() {
@@ -304,7 +299,7 @@ fn a_shared_medium_manages_its_queues() {
     };
     for number in 0..100 {
         let direction = if number < 50 { Direction::Down } else { Direction::Up };
-        medium.enqueue(Instant::ZERO, direction.index(), markable(number), &mut Sight::default);
+        medium.enqueue(Instant::ZERO, direction.index(), markable(number), Sight::default);
     }
     let (mut arrived, mut marked, mut dropped) = (0, 0, 0);
     while let Some(due) = medium.poll_deadline() {

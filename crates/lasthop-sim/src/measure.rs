@@ -61,9 +61,9 @@ pub struct FlowReport {
     /// Number of data segments that the channel destroyed at least once, each counted once. The number of frames is
     /// [`Drops::channel`].
     pub losses: u64,
-    /// Number of these repaired by the base station.
+    /// Number of these segments repaired by the base station.
     pub repaired_locally: u64,
-    /// Number of these retransmitted both by the base station and by the source.
+    /// Number of these segments retransmitted both by the base station and by the source.
     pub repaired_twice: u64,
     /// Duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
@@ -130,8 +130,8 @@ impl SessionReport {
 pub struct SenderReport {
     /// Retransmission timer expiries ("coarse timeouts") at the source.
     pub timeouts: u64,
-    /// Number of these for a byte that was not lost, but had arrived or was in flight. Counted if delays vary and all
-    /// losses are observed.
+    /// Number of these timeouts for a byte that was not lost, but had arrived or was in flight. Counted if delays vary
+    /// and all losses are observed.
     pub spurious_timeouts: Option<u64>,
     /// Retransmission timer expiries at a relay.
     pub relay_timeouts: u64,
@@ -158,7 +158,7 @@ pub struct PathReport {
     pub useful: u64,
     /// Frames dropped by the queue, because it was full or by its management.
     pub queue_drops: u64,
-    /// Number of these dropped by the queue's management.
+    /// Frames among [`Self::queue_drops`] that the queue's management dropped.
     pub aqm_drops: u64,
     /// Frames that a policer in front of the queue dropped.
     pub policer_drops: u64,
@@ -166,7 +166,7 @@ pub struct PathReport {
     pub channel_drops: u64,
     /// Frames that arrived twice.
     pub duplicates: u64,
-    /// Frames that were in flight or queued when the moving host left this link, or that came while it was absent.
+    /// Frames that were in flight or queued when the moving host left this link, or that arrived while it was absent.
     pub handoff_drops: u64,
     /// Frames that the queue marked (RFC 3168) instead of dropping them.
     pub marks: u64,

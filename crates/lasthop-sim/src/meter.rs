@@ -20,9 +20,9 @@ const HELD: usize = 8192;
 /// Times of a packet in flight.
 #[derive(Clone, Copy, Default)]
 struct Stamp {
-    /// Time when an end sent it.
+    /// Time at which an end sent the packet.
     sent: Instant,
-    /// Time when it reached its current link.
+    /// Time at which the packet reached its current link.
     queued: Instant,
     /// Waiting time at earlier links.
     waited: Duration,

@@ -34,7 +34,7 @@ pub struct Network {
     pub sessions: Vec<SessionSpec>,
     /// The host that moves among base stations, if any. With only one of its links, the links form a tree.
     pub mobility: Option<Mobility>,
-    /// End of the run at the latest. It ends earlier if every flow has finished.
+    /// Latest end of the run. The run ends earlier if every flow has finished.
     pub limit: Instant,
 }
 
@@ -153,7 +153,7 @@ pub struct FlowSpec {
     pub name: String,
     /// Host that opens the flow.
     pub from: NodeId,
-    /// Host that accepts it.
+    /// Host that accepts the flow.
     pub to: NodeId,
     /// Start time.
     pub start: Instant,
@@ -172,8 +172,8 @@ pub enum App {
     Transfer {
         /// Payload bytes.
         bytes: u64,
-        /// Indicates whether it closes the connection afterwards. If not, the transfer ends when all bytes are
-        /// acknowledged.
+        /// Indicates whether the application closes the connection afterwards. If not, the transfer ends when all bytes
+        /// are acknowledged.
         close: Switch,
     },
     /// Opens a connection and sends nothing.
@@ -182,19 +182,19 @@ pub enum App {
     OnOff(OnOffConfig),
     /// Sends a call's packets from the initiator. Never finishes, and does not keep a run going.
     Call(CallConfig),
-    /// Serves as one direction of a pair of connections of a web session, opened anew for each transfer.
+    /// Serves as one direction of a pair of connections of a web session, reopened for each transfer.
     Web,
     /// Runs over a QUIC connection. The endpoints' TCP configuration only determines whether headers count.
     Quic(QuicConfig),
 }
 
 impl App {
-    /// Returns whether it has a beginning and an end: a TCP or QUIC transfer.
+    /// Returns whether the application has a beginning and an end: a TCP or QUIC transfer.
     pub const fn is_transfer(&self) -> bool {
         matches!(self, Self::Transfer { .. } | Self::Quic(_))
     }
 
-    /// Returns its QUIC configuration, if it uses QUIC.
+    /// Returns the application's QUIC configuration, if it uses QUIC.
     pub const fn quic(&self) -> Option<&QuicConfig> {
         match self {
             Self::Quic(config) => Some(config),
@@ -202,7 +202,7 @@ impl App {
         }
     }
 
-    /// Returns whether it continues to the end of the run, without keeping the run going.
+    /// Returns whether the application continues to the end of the run, without keeping the run going.
     pub const fn is_endless(&self) -> bool {
         matches!(self, Self::OnOff(_) | Self::Call(_) | Self::Web)
     }

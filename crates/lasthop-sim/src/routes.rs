@@ -164,7 +164,7 @@ struct Way {
 /// Links of each node, in the network's order.
 struct Map {
     ways: Vec<Way>,
-    /// Start of each node's links, with a final end.
+    /// Index of each node's first link, followed by the total number of entries.
     begin: Vec<usize>,
 }
 

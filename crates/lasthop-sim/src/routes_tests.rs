@@ -40,7 +40,7 @@ impl Element for Nothing {
 struct Shape {
     routers: Vec<bool>,
     links: Vec<[usize; 2]>,
-    /// Link, and index of its end.
+    /// Link, and index of the link's end.
     elements: Vec<(usize, usize)>,
     flows: Vec<[usize; 2]>,
 }

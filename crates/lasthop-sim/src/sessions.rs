@@ -17,7 +17,7 @@ use crate::network::{Network, SessionSpec};
 pub struct Fresh {
     /// Flow of the transfer.
     pub flow: FlowId,
-    /// New setups of its ends: initiator, acceptor.
+    /// New setups of the flow's ends: initiator, acceptor.
     pub setups: [Setup; 2],
     /// Bytes that the initiator sends.
     pub bytes: u64,

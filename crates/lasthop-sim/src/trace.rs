@@ -80,13 +80,13 @@ pub enum What {
 pub enum DropReason {
     /// The queue was full.
     Queue,
-    /// A policer in front of the queue dropped it because it exceeded the rate and burst.
+    /// A policer in front of the queue dropped the packet because it exceeded the rate and burst.
     Policer,
-    /// The queue's management dropped it: it had waited too long, or others needed the space.
+    /// The queue's management dropped the packet: it had waited too long, or others needed the space.
     Aqm,
-    /// The queue removed it: an acknowledgment behind it replaces it.
+    /// The queue removed the acknowledgment: a later one replaces it.
     Filtered,
-    /// The channel destroyed it.
+    /// The channel destroyed the packet.
     Channel,
     /// The moving host was not at this link, or left before the packet crossed. A queued packet may be sent elsewhere.
     Handoff,

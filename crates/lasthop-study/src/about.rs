@@ -8,9 +8,9 @@ use serde::Serialize;
 /// Explanation of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct About {
-    /// Sentence about its mechanism.
+    /// Sentence about the scheme's mechanism.
     pub does: &'static str,
-    /// Sentence about its effect.
+    /// Sentence about the scheme's effect.
     pub effect: &'static str,
     /// The sender's loss recovery, in at most three words.
     pub sender: &'static str,

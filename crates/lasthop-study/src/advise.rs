@@ -60,7 +60,7 @@ impl Needs {
         known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
     }
 
-    /// Returns a description for people.
+    /// Returns a human-readable description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -74,11 +74,11 @@ impl Needs {
 /// A cure that can be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cure {
-    /// Name of its scheme.
+    /// Name of the cure's scheme.
     pub scheme: &'static str,
     /// Required changes.
     pub needs: Needs,
-    /// Its handling of a loss, in a sentence.
+    /// Handling of a loss under the cure, in a sentence.
     pub does: &'static str,
 }
 
@@ -126,7 +126,7 @@ impl Use {
     /// All uses, in the order of output.
     pub const ALL: [Self; 3] = [Self::Bulk, Self::Pages, Self::Call];
 
-    /// Returns its name in options.
+    /// Returns the use's name in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bulk => "bulk",
@@ -145,7 +145,7 @@ impl Use {
         known.ok_or_else(|| format!("give one or more of {}", Self::ALL.map(Self::name).join(", ")))
     }
 
-    /// Returns the unit of its result; more is better.
+    /// Returns the unit of this use's result; more is better.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Bulk => "Mbps",
@@ -154,7 +154,7 @@ impl Use {
         }
     }
 
-    /// Returns its traffic for paths with a one-way `delay`.
+    /// Returns the use's traffic for paths with a one-way `delay`.
     fn traffic(self, delay: Duration) -> Traffic {
         match self {
             Self::Bulk => Traffic::Bulk(Duration::from_secs(30)),
@@ -163,7 +163,7 @@ impl Use {
         }
     }
 
-    /// Returns its result in one run, in [`Self::unit`]; more is better.
+    /// Returns the use's result in one run, in [`Self::unit`]; more is better.
     fn value(self, network: &Network, report: &Report) -> f64 {
         match self {
             Self::Bulk => throughput(network, report),
@@ -205,20 +205,21 @@ impl Cured {
         Self { cure, results, gain }
     }
 
-    /// Returns the uses that are worse with it than without: significantly, or by more than the minimum gain.
+    /// Returns the uses that are worse with the cure than without it: significantly, or by more than the minimum gain.
     pub fn harmed(&self) -> Vec<Use> {
         let worse =
             |result: &&Effect| result.factor.is_some_and(|it| it.interval.1 < 1.0 || it.mean < 1.0 - LEAST_GAIN);
         self.results.iter().filter(worse).map(|result| result.usage).collect()
     }
 
-    /// Returns whether it has at least the minimum gain, is significantly better for at least one use, and harms none.
+    /// Returns whether the cure has at least the minimum gain, is significantly better for at least one use, and harms
+    /// none.
     pub fn helps(&self) -> bool {
         let sure = |result: &Effect| result.factor.is_none_or(|it| it.interval.0 > 1.0) && result.value.mean > 0.0;
         self.gain >= 1.0 + LEAST_GAIN && self.results.iter().any(sure) && self.harmed().is_empty()
     }
 
-    /// Describes the events under it in a sentence, with averages per run.
+    /// Describes the events under the cure in a sentence, with averages per run.
     pub fn happened(&self) -> String {
         let Some(result) = self.results.first() else { return String::new() };
         if result.usage == Use::Call {

@@ -143,8 +143,8 @@ pub fn no_flow(path: &Path, report: &Report) -> LinkError {
     LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
 }
 
-/// Returns the output of `lasthop diagnose --json`, of all flows or of the one of that number. `names` are those of its
-/// files, at least one, in order of time.
+/// Returns the output of `lasthop diagnose --json`, of all flows or of the flow with that number. `names` are the names
+/// of the capture's files, at least one, in order of time.
 pub fn to_json(names: &[String], report: &Report, flow: Option<usize>) -> Value {
     let mut value = json!(report);
     if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {

@@ -41,7 +41,7 @@ pub struct Given {
     pub delay: Option<TimeSpan>,
     /// One-way delay of the path behind the base station.
     pub wire_delay: Option<TimeSpan>,
-    /// Queue in front of it.
+    /// Queue in front of the lossy link.
     pub queue: Option<QueueSize>,
     /// Interval between packets, for a list of losses without times.
     pub interval: Option<TimeSpan>,
@@ -73,7 +73,7 @@ impl Given {
     }
 }
 
-/// Parses a rate, as `10 Mbps`.
+/// Parses a rate, such as `10 Mbps`.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// Parses a span of time, as `1.5 s`.
+/// Parses a span of time, such as `1.5 s`.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub struct MeasuredLink {
     /// Diagnosis of a capture, and the number of the flow that was used.
     pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
-    /// Directions whose rate may be higher: `down`, `up`.
+    /// Directions whose rate may be higher than measured: `down`, `up`.
     at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
     /// Reasons why a value is missing, in parentheses.
@@ -145,7 +145,7 @@ pub struct MeasuredLink {
     notes: Notes,
 }
 
-/// Returns whether a path is a measurement instead of a scenario: a list of losses, or see [`tells_of_link`].
+/// Returns whether a path is a measurement instead of a scenario: a list of losses, or a path as for [`tells_of_link`].
 pub fn is_measurement(path: &Path) -> bool {
     const LISTS: [&str; 4] = ["csv", "txt", "log", "out"];
     path.extension().is_some_and(|extension| LISTS.iter().any(|list| extension == *list)) || tells_of_link(path)

@@ -10,7 +10,8 @@ use lasthop_sim::network::Network;
 pub struct Meaning {
     /// The scheme.
     pub scheme: &'static Scheme,
-    /// Index, in the list of schemes, of the scheme whose runs it shares; its own index if it has runs of its own.
+    /// Index, in the list of schemes, of the scheme whose runs this scheme shares; its own index if it has runs of its
+    /// own.
     pub runs_of: usize,
     /// Scheme whose runs it shares, if another.
     pub same_as: Option<&'static Scheme>,
@@ -19,7 +20,7 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// Returns a remark about it: `same as E2E-IETF-SACK: tcp.recovery is set`.
+    /// Returns a remark about the scheme: `same as E2E-IETF-SACK: tcp.recovery is set`.
     pub fn remark(&self) -> Option<String> {
         match (self.same_as, &self.fixed_by) {
             (Some(other), Some(key)) => Some(format!("same as {}: {key} is set", other.name)),

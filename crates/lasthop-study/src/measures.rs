@@ -32,13 +32,13 @@ pub struct Measure {
 pub(crate) struct Occasional {
     /// Name.
     pub name: &'static str,
-    /// Returns whether runs of a network have it.
+    /// Returns whether runs of a network have the count.
     pub applies: fn(&Network) -> bool,
     /// Returns the count; `None` if it could not be counted.
     of: fn(&Report) -> Option<u64>,
 }
 
-/// Unit of all of them.
+/// Unit of all these counts.
 pub(crate) const OCCASIONAL_UNIT: &str = "count";
 
 /// Number of these counts.

@@ -20,9 +20,9 @@ const STEPS: u32 = 2048;
 /// Result of a run that may be cut short.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Outcome up to its end.
+    /// Outcome up to the end of the run.
     pub outcome: Outcome,
-    /// Indicates whether it reached the limit of records or events.
+    /// Indicates whether the run reached the limit of records or events.
     pub cut: bool,
 }
 

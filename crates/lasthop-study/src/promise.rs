@@ -28,16 +28,16 @@ pub struct Promise {
     /// Conditions of the promise, a clause each; promises of earlier versions have none.
     #[serde(default)]
     pub conditions: Vec<String>,
-    /// All cures that were compared; the first one is none.
+    /// All cures that were compared; the first entry means no cure.
     pub cures: Vec<PromisedCure>,
 }
 
 /// Promise for a cure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedCure {
-    /// Name of its scheme.
+    /// Name of the cure's scheme.
     pub cure: String,
-    /// Changes that it requires.
+    /// Changes that the cure requires.
     pub needs: String,
     /// Promises by use.
     pub uses: Vec<PromisedUse>,
@@ -71,7 +71,7 @@ pub struct PromisedFactor {
 /// Error of reading a promise.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PromiseError {
-    /// The JSON has another structure.
+    /// The JSON has an unexpected structure.
     #[error("not a promise written by `lasthop advise --out`: {0}")]
     Form(String),
     /// The promise was written by another version of lasthop.
@@ -169,7 +169,7 @@ pub struct Measured {
 pub enum Kept {
     /// The measurement reaches the promise and is significant.
     Kept,
-    /// The measurement's whole interval lies below the promise.
+    /// The whole interval of the measurement lies below the promise.
     FellShort,
     /// There are too few connections: the measurement is compatible with the promise and with no improvement.
     TooFew,

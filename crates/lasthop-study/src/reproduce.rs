@@ -12,7 +12,7 @@ use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
 pub static STUDIES: [&dyn Study; 3] =
     [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis, &discussion1997::Discussion1997];
 
-/// Returns the names that select them.
+/// Returns the names that select the studies.
 pub fn names() -> [&'static str; STUDIES.len()] {
     STUDIES.map(Study::name)
 }

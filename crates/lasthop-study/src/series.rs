@@ -45,7 +45,7 @@ pub struct Series {
     flows: Vec<(String, bool)>,
     links: Vec<String>,
     rows: Vec<Row>,
-    /// Indicates whether it was stopped before the end of its run.
+    /// Indicates whether the series was stopped before the end of the run.
     pub cut: bool,
 }
 

@@ -49,7 +49,7 @@ pub enum StudyError {
         /// Names of the studies.
         known: String,
     },
-    /// The user stopped it.
+    /// The user stopped the study.
     #[error("stopped before all runs were done")]
     Stopped,
 }
@@ -66,7 +66,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// Returns its form in a title and in a command.
+    /// Returns the selection's form in a title and in a command.
     pub(crate) fn words(&self) -> (String, String) {
         match self {
             Self::All => (String::new(), String::new()),
@@ -94,10 +94,10 @@ const COMPUTED_BY: &str = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
 
 /// A published study: cells to run, and published values to compare with.
 pub trait Study: Sync {
-    /// Returns the name that selects it.
+    /// Returns the name that selects the study.
     fn name(&self) -> &'static str;
 
-    /// Returns its title.
+    /// Returns the study's title.
     fn title(&self) -> &'static str;
 
     /// Returns the publication with its published values.
@@ -111,7 +111,7 @@ pub trait Study: Sync {
     /// Returns the introduction of the topic and method: paragraphs.
     fn introduction(&self) -> &'static [&'static str];
 
-    /// Returns the names of the cells of `selection` for people, by cell: parts, the most important one first.
+    /// Returns the display names of the cells of `selection`, by cell: parts, the most important one first.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ pub struct Contents {
 /// A cell of a study: a scenario under a scheme, with a number of runs.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Name, as `LL-SMART/LAN/32`.
+    /// Name, such as `LL-SMART/LAN/32`.
     pub name: String,
     /// Scenario.
     pub scenario: Scenario,

@@ -74,7 +74,7 @@ pub enum SweepError {
     /// A row could not be created or written.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// A key has an option of its own.
+    /// The key is set by an option of its own.
     #[error("--vary {key}: cannot be varied; give {instead}")]
     Reserved {
         /// The key.
@@ -103,12 +103,12 @@ pub struct Point {
     pub values: Vec<String>,
     /// Scheme.
     pub scheme: &'static Scheme,
-    /// Scheme whose runs it shares with the same values, because the scenario fixes the difference between them.
+    /// Scheme whose runs the point shares at the same values, because the scenario fixes the difference between them.
     pub same_as: Option<&'static Scheme>,
 }
 
 impl Point {
-    /// Returns the name of the scheme whose runs it has.
+    /// Returns the name of the scheme whose runs the point uses.
     fn runs_of(&self) -> &'static str {
         self.same_as.unwrap_or(self.scheme).name
     }
@@ -239,7 +239,8 @@ impl Sweep {
         Err(if self.axes.iter().any(|axis| axis.key == key) { error.set_by("--vary") } else { error })
     }
 
-    /// Returns the points with these values, after a check, and for each occasional count whether a point has it.
+    /// Checks these values and returns their points. For each count that not every run has, also returns whether one of
+    /// the points has it.
     fn points_of(
         &self,
         values: &[String],
@@ -313,8 +314,8 @@ impl Sweep {
         &self.points
     }
 
-    /// Returns the columns of its rows: the axes, the scheme, `same_as` if some points are the same runs as others, the
-    /// number of runs, and mean and interval of each metric.
+    /// Returns the columns of the sweep's rows: the axes, the scheme, `same_as` if some points are the same runs as
+    /// others, the number of runs, and mean and interval of each metric.
     pub fn columns(&self) -> &[(String, Kind)] {
         &self.columns
     }

@@ -31,7 +31,7 @@ pub struct Datagrams {
 /// Received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'b> {
-    /// Time since the kernel received it, in nanoseconds.
+    /// Time since the kernel received the datagram, in nanoseconds.
     pub age: u64,
     /// Source.
     pub from: SocketAddr,

@@ -82,7 +82,7 @@ impl Links {
         self.found.iter().find(|link| link.name == name).map(|link| link.index)
     }
 
-    /// Returns the smallest of their MTUs, in bytes; `None` without interfaces.
+    /// Returns the smallest of the interfaces' MTUs, in bytes; `None` without interfaces.
     pub fn mtu(&self) -> Option<u16> {
         let least = self.found.iter().map(|link| link.mtu).min()?;
         Some(u16::try_from(least).unwrap_or(u16::MAX))
@@ -138,7 +138,7 @@ impl Watch {
         Ok(Self { changes: Changes::listen()?, number, is_down: false })
     }
 
-    /// Returns whether it was down since the last call, as far as known, and is up again.
+    /// Returns whether the interface is up and, as far as known, was down since the last call.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ struct Changes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
     All,
-    /// Some are lost because the socket's buffer was full.
+    /// Some changes were lost because the socket's buffer was full.
     Gaps,
 }
 

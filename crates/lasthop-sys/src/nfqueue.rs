@@ -67,8 +67,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Returns the process that uses a queue, as far as the kernel reports it: the port number of its socket, which is
-    /// its process id unless it has several such sockets.
+    /// Returns the process that uses a queue, if the kernel reports it: the port number of its socket, which is its
+    /// process id unless it has several such sockets.
     pub fn owner(number: u16) -> Option<u32> {
         cause::owner(number)
     }

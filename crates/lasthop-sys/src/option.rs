@@ -22,7 +22,7 @@ pub(crate) fn get(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Fills `bytes` with the value of an option, as far as it fits, and returns its length.
+/// Fills `bytes` with the value of an option, truncated if it does not fit, and returns its length.
 pub(crate) fn read(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, bytes: &mut [u8]) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(bytes.len()).unwrap_or(libc::socklen_t::MAX);
     let fd = socket.as_fd().as_raw_fd();

@@ -54,9 +54,9 @@ enum Offloading {
 /// Received frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'b> {
-    /// Time since the kernel received it, in nanoseconds.
+    /// Time since the kernel received the frame, in nanoseconds.
     pub age: u64,
-    /// VLAN tag that the kernel removed from it.
+    /// VLAN tag that the kernel removed from the frame.
     pub tag: Option<Tag>,
     /// Offload metadata; empty if offloads are off.
     pub offload: Offload,

@@ -36,7 +36,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Returns the index of the interface by which it is forwarded, if it is.
+    /// Returns the index of the interface by which the packet leaves; `None` if it is not forwarded.
     pub const fn out(self) -> Option<u32> {
         match self {
             Self::Out(Interface(number)) => Some(number),
@@ -129,9 +129,9 @@ impl Routes {
 /// Change of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Add it; fails with `EEXIST` if there is a route to that network.
+    /// Add the route; fails with `EEXIST` if there is a route to that network.
     Add,
-    /// Remove it.
+    /// Remove the route.
     Remove,
 }
 

@@ -22,7 +22,7 @@ pub struct Signal {
 
 impl Signals {
     /// Blocks the signals with these numbers in the calling thread and in threads that it starts later. Programs that
-    /// these start inherit this unless started with [`release_in`].
+    /// these start inherit the signal mask unless started with [`release_in`].
     ///
     /// # Errors
     ///

@@ -30,15 +30,15 @@ impl Mac {
     /// Broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Converts it to the form used by sessions: the first six bytes of an IPv6 address. Each host thus is a network of
-    /// its own, whose handshakes are limited separately, and a group address is a multicast address.
+    /// Converts the address to the form used by sessions: the first six bytes of an IPv6 address. Each host thus is a
+    /// network of its own, whose handshakes are limited separately, and a group address is a multicast address.
     pub fn address(self) -> SocketAddr {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&self.0);
         SocketAddr::new(Ipv6Addr::from(bytes).into(), 0)
     }
 
-    /// Converts it back; `None` if the address is not a converted Ethernet address.
+    /// Converts an address back; `None` if it is not a converted Ethernet address.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let IpAddr::V6(ip) = address.ip() else { return None };
         let mac = Self(*ip.octets().first_chunk()?);

@@ -22,7 +22,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// Returns its bytes, without padding.
+    /// Returns the frame's bytes, without padding.
     pub(crate) fn encode(self) -> [u8; SHORTEST] {
         let (kind, number) = match self {
             Self::Keepalive => (1, 0),

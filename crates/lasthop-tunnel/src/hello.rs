@@ -17,7 +17,7 @@ impl Capabilities {
         Self(self.0 & other.0)
     }
 
-    /// Returns whether it contains all of `other`.
+    /// Returns whether the set contains all of `other`.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

@@ -76,7 +76,7 @@ impl PrivateKey {
         if zero { Err(KeyError::Zero) } else { Ok(key) }
     }
 
-    /// Returns it in base64, for a file that only its owner may read.
+    /// Returns the key in base64, for a file that only its owner may read.
     pub fn to_base64(&self) -> String {
         encode(&self.0)
     }
@@ -119,8 +119,8 @@ impl PublicKey {
         decode(text).map(Self)
     }
 
-    /// Returns whether it is a point of small order, such as all zeros: it yields no secret, and no private key belongs
-    /// to it.
+    /// Returns whether the key is a point of small order, such as all zeros: it yields no secret, and no private key
+    /// belongs to it.
     pub fn is_nobodys(&self) -> bool {
         MontgomeryPoint(self.0).mul_clamped([1; KEY_BYTES]).to_bytes() == [0; KEY_BYTES]
     }
@@ -167,7 +167,7 @@ impl PresharedKey {
         decode(text).map(Self)
     }
 
-    /// Returns it in base64, for a file that only its owner may read.
+    /// Returns the key in base64, for a file that only its owner may read.
     pub fn to_base64(&self) -> String {
         encode(&self.0)
     }

@@ -40,11 +40,11 @@ impl Meter {
 /// Decision on a handshake message with a valid mac1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// Process it.
+    /// Process the message.
     Work,
     /// Send a cookie instead.
     Cookie,
-    /// Drop it.
+    /// Drop the message.
     Drop,
 }
 
@@ -87,7 +87,7 @@ impl Gate {
         if self.work.admit(now, WORK, WORK / 10) { Admission::Work } else { Admission::Drop }
     }
 
-    /// Multiply-shift hash of an IPv4 address, or of the /64 of an IPv6 address.
+    /// Returns the multiply-shift hash of an IPv4 address, or of the /64 of an IPv6 address.
     fn place(&self, ip: IpAddr) -> usize {
         let high = match ip {
             IpAddr::V4(ip) => u64::from(ip.to_bits()),

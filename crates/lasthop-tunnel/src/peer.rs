@@ -84,7 +84,7 @@ pub(crate) struct Attempt {
 struct Candidate {
     address: SocketAddr,
     number: u64,
-    /// Bytes received from there minus bytes sent there.
+    /// Bytes received from the address minus bytes sent to it.
     credit: usize,
     poll_deadline: Instant,
     gap: Duration,

@@ -41,7 +41,7 @@ struct Probe {
     number: u32,
     size: u16,
     tries: u8,
-    /// Time at which it is repeated.
+    /// Time at which the probe is repeated.
     again: Instant,
 }
 

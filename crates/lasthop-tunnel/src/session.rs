@@ -84,7 +84,7 @@ impl Session {
         now.since(self.born) < REJECT_AFTER
     }
 
-    /// Returns whether packets can be sent with it.
+    /// Returns whether packets can be sent with the session.
     pub(crate) fn sends(&self, now: Instant) -> bool {
         self.confirmed && self.is_alive(now) && self.next_control < LAST_NUMBER
     }

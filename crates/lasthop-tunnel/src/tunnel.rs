@@ -25,7 +25,7 @@ pub use self::api::{
     Unsealed,
 };
 
-/// Number of copies of a session's end, because it is not retransmitted.
+/// Number of copies of the message that ends a session, since that message is not retransmitted.
 const CLOSES: usize = 3;
 
 /// One end of the tunnel, with all its peers.

@@ -11,7 +11,7 @@
 
 /// Number of bytes before the sealed frames.
 pub const HEADER: usize = 8;
-/// Length of the tag after them, in bytes.
+/// Length of the tag after the frames, in bytes.
 pub const TAG: usize = 16;
 /// Number of bytes that a session adds to the link's frames in a datagram.
 pub const OVERHEAD: usize = HEADER + TAG;
@@ -84,7 +84,7 @@ impl Phase {
 pub struct Header {
     /// Kind of the datagram.
     pub kind: Kind,
-    /// Phase of its session.
+    /// Phase of the datagram's session.
     pub phase: Phase,
     /// The receiver's index of the session.
     pub receiver: Index,
@@ -100,7 +100,7 @@ const TYPE_CONTROL: u8 = 5;
 const PHASE: u8 = 0x80;
 
 impl Header {
-    /// Writes it to the first [`HEADER`] bytes of a datagram.
+    /// Writes the header to the first [`HEADER`] bytes of a datagram.
     pub fn write(&self, to: &mut [u8; HEADER]) {
         let kind = match self.kind {
             Kind::Link => TYPE_LINK,

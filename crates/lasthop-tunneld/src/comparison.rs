@@ -51,7 +51,7 @@ impl Tally for Trips {
 }
 
 impl Trips {
-    /// Returns their mean, in seconds; `None` without samples.
+    /// Returns the mean of the round trips, in seconds; `None` without samples.
     fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum.as_secs_f64() / self.count as f64)
     }

@@ -42,7 +42,7 @@ pub enum DeviceError {
     Address {
         /// The address.
         address: IpAddr,
-        /// Length of its prefix, in bits.
+        /// Length of the address's prefix, in bits.
         length: u8,
         /// Error returned by the kernel.
         error: io::Error,
@@ -52,7 +52,7 @@ pub enum DeviceError {
     Route {
         /// Destination network.
         network: IpAddr,
-        /// Length of its prefix, in bits.
+        /// Length of the network's prefix, in bits.
         length: u8,
         /// Error returned by the kernel.
         error: io::Error,
@@ -263,7 +263,7 @@ pub struct Writer {
     table: GROTable,
     packets: Vec<Vec<u8>>,
     used: usize,
-    /// Number of writes that it refused.
+    /// Number of writes that the device refused.
     pub refused: u64,
 }
 

@@ -45,7 +45,7 @@ pub struct Datagram<'b> {
     pub to: SocketAddr,
     /// Source address, if known.
     pub from: Option<IpAddr>,
-    /// ECN field of its IP header.
+    /// ECN field of the datagram's IP header.
     pub ecn: Ecn,
     /// UDP payload.
     pub bytes: &'b [u8],
@@ -308,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// Reports to the session which datagram sizes arrive.
+    /// Reports the sizes of the datagrams that arrive to the session.
     fn take_fates(&mut self, now: Instant, id: PeerId) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let news = link.news(now);
@@ -429,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// Sends what may be sent now, up to a limit for each peer.
+    /// Sends all frames that may leave now, up to a limit for each peer.
     pub fn send(&mut self, now: Instant, outbox: &mut impl Outbox) {
         for index in 0..self.links.len() {
             self.send_to(now, PeerId(index as u32), outbox);

@@ -40,7 +40,8 @@ const OPTIMISM: Duration = Duration::from_secs(7);
 /// Maximum number of transmissions whose sizes are remembered.
 const MOST_SIZES: usize = 1 << 15;
 
-/// Maximum time for which a packet waits for a session: its sender has then given it up or retransmitted it.
+/// Maximum time for which a packet waits for a session: after it, the sender has given the packet up or retransmitted
+/// it.
 const EARLY: Duration = Duration::from_secs(1);
 /// Maximum number of packets that wait for a session.
 const MOST_EARLY: usize = 512;
@@ -50,7 +51,7 @@ const MOST_EARLY: usize = 512;
 pub struct Tally {
     /// Number of packets.
     pub packets: u64,
-    /// Number of their bytes, starting at the IP header.
+    /// Total number of bytes of the packets, starting at the IP header.
     pub bytes: u64,
 }
 
@@ -89,7 +90,7 @@ pub struct LinkCounters {
 
 /// A peer.
 pub struct Link {
-    /// Its configuration.
+    /// Configuration of the peer.
     pub plan: PeerPlan,
     /// Repair.
     pub hop: RecordedHop,

@@ -58,7 +58,7 @@ pub enum PlanError {
     Loop {
         /// Name of the called peer.
         peer: String,
-        /// Address of its endpoint.
+        /// Address of the peer's endpoint.
         address: IpAddr,
         /// Network that is routed into the tunnel.
         prefix: IpNet,
@@ -85,7 +85,7 @@ pub struct Routed {
     pub mtu: u16,
     /// Addresses of the device, with prefix lengths.
     pub address: Vec<(IpAddr, u8)>,
-    /// Networks that are routed into it.
+    /// Networks that are routed into the device.
     pub routes: Vec<(IpAddr, u8)>,
 }
 
@@ -149,12 +149,12 @@ pub enum Own {
 }
 
 impl Own {
-    /// Returns its private key in base64, if it has one.
+    /// Returns the end's private key in base64, if it has one.
     pub(crate) fn key(&self) -> Option<&str> {
         if let Self::Key(text) = self { Some(text) } else { None }
     }
 
-    /// Returns its public key, if it has one.
+    /// Returns the end's public key, if it has one.
     fn public(&self) -> Option<PublicKey> {
         PrivateKey::from_base64(self.key()?).ok().map(|key| key.public())
     }
@@ -182,17 +182,17 @@ pub struct PeerPlan {
     pub key: [u8; 32],
     /// Preshared key, in base64.
     pub preshared: Option<String>,
-    /// Address at which it is called.
+    /// Address at which the peer is called.
     pub endpoint: Option<SocketAddr>,
-    /// Last address known to a previous worker, where it is called if it has no endpoint.
+    /// Last address known to a previous worker, at which the peer is called if it has no endpoint.
     pub last: Option<SocketAddr>,
-    /// Inner networks assigned to it, with prefix lengths.
+    /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
     /// Time without traffic after which a keep-alive is sent, in nanoseconds.
     pub keepalive: Option<u64>,
-    /// Time without a datagram after which it is considered gone, on a bridge, in nanoseconds.
+    /// Time without a datagram after which the peer is considered disconnected, on a bridge, in nanoseconds.
     pub silence: u64,
-    /// Rate at which this end sends to it, in bits per second; `None` to find it automatically.
+    /// Rate at which this end sends to the peer, in bits per second; `None` to find it automatically.
     pub rate: Option<u64>,
     /// True if coding supplements retransmissions.
     pub codes: bool,
@@ -202,18 +202,18 @@ pub struct PeerPlan {
     pub queue: Option<u32>,
     /// Share of unrepaired flows, in 10⁻⁶.
     pub ab: u32,
-    /// Keys that select these flows, equal at both ends.
+    /// Keys that select the unrepaired flows, equal at both ends.
     pub ab_keys: [u64; 2],
 }
 
 impl PeerPlan {
-    /// Returns whether both have the same configuration.
+    /// Returns whether both peers have the same configuration.
     pub fn is_same(&self, other: &Self) -> bool {
         let plain = |peer: &Self| Self { last: None, ..peer.clone() };
         plain(self) == plain(other)
     }
 
-    /// Converts it for [`lasthop_tunnel::Tunnel::add_peer`].
+    /// Converts the plan for [`lasthop_tunnel::Tunnel::add_peer`].
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Plan {
         Ok(Self { way, own, device: tunnel.device.clone(), peers })
     }
 
-    /// Returns the carrier of its datagrams, and the MTU of the interface that they leave by.
+    /// Returns the carrier of the tunnel's datagrams, and the MTU of the interface by which they leave.
     pub fn carrier(&self) -> (Carrier, u16) {
         match &self.way {
             Way::Routed(_) => (Carrier::Udp, LINK_MTU),

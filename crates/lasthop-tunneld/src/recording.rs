@@ -99,7 +99,7 @@ impl Head {
 pub struct Setting {
     /// Parameters.
     pub config: HopConfig,
-    /// Scheduling slack of its driver.
+    /// Scheduling slack of the link's driver.
     pub lag: Duration,
 }
 
@@ -110,20 +110,20 @@ pub enum Told {
     Begin(Setting),
     /// The other end restarted.
     Anew(HopConfig),
-    /// The path changed; the value is the size of its headers, in bytes.
+    /// The path changed; the value is the size of the path's headers, in bytes.
     Path(u16),
     /// A packet was offered.
     Packet {
         /// Head of the packet.
         head: Head,
-        /// Number that identifies its flow.
+        /// Number that identifies the packet's flow.
         flow: u32,
-        /// Its class.
+        /// Class of the packet.
         traffic: Traffic,
     },
     /// A frame arrived.
     Frame {
-        /// Low bits of its number.
+        /// Low bits of the frame's number.
         number: u32,
         /// Head of the frame.
         head: Head,
@@ -219,7 +219,7 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
     })
 }
 
-/// Upper bounds of settings, beyond those of configurations.
+/// Upper bounds of settings in recordings. They exceed those of configurations.
 const MOST_RATE: u64 = 1_000_000_000_000;
 const MOST_QUEUE: u32 = 1_000_000;
 const MOST_HEADER: u16 = 1_000;

@@ -94,7 +94,7 @@ pub struct Received<'b> {
     pub from: SocketAddr,
     /// Destination address.
     pub to: Option<IpAddr>,
-    /// ECN field of its IP header.
+    /// ECN field of the datagram's IP header.
     pub ecn: Ecn,
     /// UDP payload.
     pub bytes: &'b mut [u8],

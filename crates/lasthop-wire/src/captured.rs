@@ -9,7 +9,7 @@ use crate::ip::{Extension, Fragment, Ip, protocol};
 /// Maximum number of extension headers to parse.
 const MOST_EXTENSIONS: usize = 10;
 
-/// IP packet, as far as it was captured.
+/// Captured part of an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapturedIp<'p> {
     /// Source address.
@@ -94,7 +94,7 @@ impl Rest<'_> {
     }
 
     /// Skips the extension headers of an IPv6 packet; `None` if there are too many. After the first fragment the rest
-    /// is payload, whatever its content.
+    /// is payload, regardless of its content.
     #[inline]
     fn skip_extensions(&mut self) -> Option<()> {
         for _ in 0..MOST_EXTENSIONS {

@@ -144,8 +144,8 @@ pub fn mark_congestion(packet: &mut [u8]) {
     }
 }
 
-/// Changes the destination of an IPv4 packet, and updates the checksums of IP and of TCP or UDP: they stay as right or
-/// as wrong as they were. Other packets stay unchanged.
+/// Changes the destination of an IPv4 packet, and updates the checksums of IP and of TCP or UDP: correct checksums stay
+/// correct, and wrong ones wrong. Other packets stay unchanged.
 pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
     if let Some(mut ip) = IpMut::new_checked(packet) {
         ip.set_destination(to.into());

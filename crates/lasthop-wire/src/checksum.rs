@@ -20,15 +20,16 @@ pub enum Checksum {
 /// Result of the verification of a packet's checksums (RFC 1071).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksums {
-    /// Both are right.
+    /// Both checksums are right.
     Hold,
-    /// IPv4's checksum is right or absent, TCP's is wrong.
+    /// IPv4's checksum is correct or absent, TCP's is wrong.
     TcpWrong,
     /// IPv4's checksum is wrong: no part of the packet is reliable.
     IpWrong,
 }
 
-/// Verifies the checksums of a packet, parsed as `view`. That of TCP only if it is complete; that of IPv4 always is.
+/// Verifies the checksums of a packet, parsed as `view`: that of TCP only if it is complete, and that of IPv4, which
+/// always is.
 pub fn checksums(packet: &[u8], view: &View, field: Checksum) -> Checksums {
     let (ip, transport) = packet[..view.total_len()].split_at(view.ip_len);
     // With valid checksums the sum of all words is all ones: zero in ones' complement.
@@ -54,8 +55,9 @@ pub fn seal(packet: &mut [u8], view: &View) {
     }
 }
 
-/// Changes the TCP header of a packet, parsed as `view`, and updates its checksum (RFC 1624 §3, equation 3): it stays
-/// as right or as wrong as it was, regardless of the payload. `change` must not modify the checksum field.
+/// Changes the TCP header of a packet, parsed as `view`, and updates its checksum (RFC 1624 §3, equation 3): a correct
+/// checksum stays correct and a wrong one wrong, regardless of the payload. `change` must not modify the checksum
+/// field.
 pub fn amend(packet: &mut [u8], view: &View, change: impl FnOnce(&mut [u8])) {
     let header = &mut packet[view.ip_len..view.header_len];
     let before = u64::from(fold(sum(header)));

@@ -50,9 +50,9 @@ pub enum Unread {
     LinkType(u32),
     /// The encapsulation is not supported.
     Encapsulation(&'static str),
-    /// Other content than an IP packet.
+    /// Content other than an IP packet.
     Other(&'static str),
-    /// Other content than an IP packet, with its EtherType.
+    /// Content other than an IP packet, with its EtherType.
     EtherType(u16),
     /// IP packet of another protocol.
     Protocol(u8),

@@ -31,16 +31,16 @@ pub struct Head<'p> {
 pub enum Transport<'p> {
     /// A TCP segment.
     Tcp {
-        /// Its header. Truncated or malformed options are missing.
+        /// Header of the segment. Truncated or malformed options are missing.
         segment: Segment,
-        /// Completeness of its options in the capture.
+        /// Completeness of the segment's options in the capture.
         options: Kept,
         /// Number of payload bytes on the wire.
         payload_len: u32,
     },
     /// A UDP datagram.
     Udp {
-        /// Captured part of its payload.
+        /// Captured part of the datagram's payload.
         payload: &'p [u8],
     },
 }
@@ -48,7 +48,7 @@ pub enum Transport<'p> {
 /// Completeness of captured data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// All of it.
+    /// All of the data.
     Whole,
     /// Truncated.
     CutOff,

@@ -60,7 +60,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version in the first byte of a packet; `None` if it is another one, or if there is no byte.
+    /// Returns the IP version in the first byte of a packet; `None` if it is unknown, or if the packet is empty.
     #[inline]
     pub const fn of(packet: &[u8]) -> Option<Self> {
         let [first, ..] = packet else { return None };
@@ -72,8 +72,8 @@ impl Version {
     }
 }
 
-/// Returns the ECN field of a packet of which only the first two bytes must be present. Packets of other versions than
-/// 6 have it where IPv4 has it.
+/// Returns the ECN field of a packet of which only the first two bytes must be present. In packets of any version
+/// except 6, the field is taken from its position in IPv4.
 #[inline]
 pub fn ecn(packet: &[u8]) -> Ecn {
     match packet {
@@ -374,7 +374,8 @@ impl Fragment {
         if offset == 0 && !more { Self::Whole } else { Self::Part { id, offset, more } }
     }
 
-    /// Returns whether it is a fragment other than the first, whose payload does not begin with a header.
+    /// Returns whether this is a fragment other than the first. The payload of such a fragment does not begin with a
+    /// header.
     #[inline]
     pub const fn is_later(self) -> bool {
         matches!(self, Self::Part { offset: 1.., .. })
@@ -413,19 +414,19 @@ impl<'p> Extension<'p> {
         Some(Self { kind, fixed: bytes.first_chunk()? }).filter(|_| Self::is_one(kind))
     }
 
-    /// Returns its own protocol number.
+    /// Returns the protocol number of this header.
     #[inline]
     pub const fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// Returns the protocol after it.
+    /// Returns the protocol after this header.
     #[inline]
     pub const fn next_header(&self) -> u8 {
         self.fixed[0]
     }
 
-    /// Returns its length according to its own field, in bytes: at least 8, possibly beyond the packet.
+    /// Returns the header's length according to its own field, in bytes: at least 8, possibly beyond the packet.
     #[inline]
     pub fn claimed_len(&self) -> usize {
         let units = usize::from(self.fixed[1]);
@@ -436,7 +437,7 @@ impl<'p> Extension<'p> {
         }
     }
 
-    /// Returns the position among fragments, if it is a fragmentation header.
+    /// Returns the position among fragments, if this is a fragmentation header.
     #[inline]
     pub fn fragment(&self) -> Option<Fragment> {
         if self.kind != protocol::FRAGMENT {

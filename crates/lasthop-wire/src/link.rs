@@ -68,7 +68,7 @@ pub fn decode_link(bytes: &[u8]) -> Result<(LinkHeaders, &[u8]), LinkError> {
     Ok((headers, rest))
 }
 
-/// Maximum number of headers in a packet, however short they are.
+/// Maximum number of headers in a packet, regardless of their length.
 const MOST: usize = 19;
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ impl<'p> Tcp<'p> {
         Some(self.claimed_header_len()).filter(|len| (TCP_LEN..=self.bytes.len()).contains(len))
     }
 
-    /// Returns the options, as far as they are present, including padding.
+    /// Returns the options, up to the end of the captured bytes, including padding.
     #[inline]
     pub fn options(&self) -> &'p [u8] {
         self.bytes.get(TCP_LEN..self.claimed_header_len().min(self.bytes.len())).unwrap_or_default()

@@ -106,7 +106,7 @@ pub struct JsonArgs {
     pub json: bool,
 }
 
-/// A scenario and what to change in it.
+/// A scenario and the changes to it.
 #[derive(Args, Debug)]
 pub struct ScenarioArgs {
     /// Scenario file, or the name of a ready-made one

@@ -21,8 +21,8 @@ const RARELY: Duration = Duration::from_secs(10);
 /// Interval between updates of a bar within a run.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Prints a message to standard error on a single line, whatever it contains. All errors are printed here. Failures to
-/// write are ignored.
+/// Prints a message to standard error on a single line, regardless of its content. All errors are printed here.
+/// Failures to write are ignored.
 pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{}", one_line(text));
 }
@@ -133,7 +133,7 @@ impl Runs {
         self
     }
 
-    /// Shows the current activity: beside the bar, or as a plain line if one is due.
+    /// Shows the current activity: next to the bar, or as a plain line if one is due.
     pub fn doing(&self, what: &str) {
         match &self.bar {
             Some(bar) => {

@@ -48,7 +48,7 @@ fn a_link_without_losses_is_left_alone() {
     let clean = clean.replace("=none", "={model=\"none\"}");
     let said = bench.stdout(&clean);
     assert!(
-        said.contains("No cure is advised: none certainly gains at least 3 % on this link without harming a use."),
+        said.contains("No cure is advised: none is certain to gain at least 3 % on this link without harming a use."),
         "{said}"
     );
     let error = refused(&bench, &format!("{clean} --out gateway.toml"));

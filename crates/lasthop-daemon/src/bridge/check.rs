@@ -8,7 +8,8 @@ use crate::finding::{Finding, Outcome, effective, held};
 /// Index of the loopback device in every network namespace.
 pub const LOOPBACK: u32 = 1;
 
-/// Checks whether the process may load programs, and has the capabilities in `more`; messages call them `name`.
+/// Checks whether the process may load programs, and has the capabilities in `more`; `name` identifies the programs in
+/// messages.
 pub fn capability(name: &str, more: CapabilitySet) -> Finding {
     let has = effective();
     let bpf = has.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);

@@ -4,11 +4,11 @@ use lasthop_sys::bpf::assembler::{Assembler, Instruction, Label, R0};
 
 /// Offset of a frame's length in `struct __sk_buff`.
 pub const LEN: i16 = 0;
-/// Offset of its mark.
+/// Offset of a frame's mark.
 pub const MARK: i16 = 8;
-/// Offset of the field that says whether the kernel removed a VLAN tag from it.
+/// Offset of the field that says whether the kernel removed a VLAN tag from the frame.
 pub const VLAN_PRESENT: i16 = 20;
-/// Offset of the index of its interface.
+/// Offset of the index of a frame's interface.
 pub const IFINDEX: i16 = 40;
 
 /// Offset of the destination address in a frame.
@@ -34,7 +34,7 @@ pub fn drop_unless(program: Assembler, pass: Label) -> Vec<Instruction> {
     complete(program, DROP, pass, NEXT)
 }
 
-/// Completes a program at an interface: it passes the frame on at `pass`, and does not continue here.
+/// Completes a program at an interface: from the label `pass` on, the program passes the frame on and ends.
 pub fn pass_at(mut program: Assembler, pass: Label) -> Vec<Instruction> {
     program.place(pass).set(R0, NEXT).exit();
     program.finish()

@@ -38,7 +38,7 @@ pub enum ReadError {
 /// Frame of a recording.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Number of its interface.
+    /// Number of the frame's interface.
     pub interface: u32,
     /// Time of the frame.
     pub time: Instant,
@@ -72,7 +72,7 @@ impl Frame {
         }
     }
 
-    /// Returns its text; empty if it is not a text frame.
+    /// Returns the frame's text; empty if it is not a text frame.
     pub fn text(&self) -> &str {
         let text = self.data.strip_prefix(TEXT_FOLLOWS).and_then(|text| std::str::from_utf8(text).ok());
         text.unwrap_or_default()
@@ -92,7 +92,7 @@ pub enum Piece {
 pub struct Frames<R: Read> {
     file: String,
     blocks: PcapNgReader<R>,
-    /// Names of its interfaces.
+    /// Names of the recording's interfaces.
     interfaces: &'static [&'static str],
     /// Command that records such files, for messages.
     command: &'static str,
@@ -102,7 +102,7 @@ pub struct Frames<R: Read> {
 }
 
 impl<R: Read> Frames<R> {
-    /// Opens a recording of `command` with these interfaces; messages call it `file`.
+    /// Opens a recording of `command` with these interfaces; `file` identifies it in messages.
     ///
     /// # Errors
     ///

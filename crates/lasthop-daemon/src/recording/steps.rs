@@ -13,7 +13,7 @@ use super::reader::{Frame, Frames, Piece, ReadError};
 /// Input of a state machine, and the decision on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step<C, D> {
-    /// Number of its first frame in the file, from 1, as Wireshark counts.
+    /// Number of the step's first frame in the file, from 1, as Wireshark counts.
     pub frame: u64,
     /// Time passed to the state machine.
     pub time: Instant,
@@ -81,7 +81,7 @@ pub struct Recording<F: Format, R: Read> {
 }
 
 impl<F: Format, R: Read> Recording<F, R> {
-    /// Opens a recording; messages call it `file`.
+    /// Opens a recording; `file` identifies it in messages.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl<F: Format, R: Read> Recording<F, R> {
 
 /// State machines that decide on recorded inputs again.
 pub trait Player<F: Format> {
-    /// A decision, as far as the player determines it.
+    /// Part of a decision that the player determines.
     type Decision: Display + PartialEq;
 
     /// Converts the recorded decision, with which the player's own is compared.
@@ -163,11 +163,11 @@ pub trait Player<F: Format> {
     ///
     /// # Errors
     ///
-    /// Returns an error that says why it cannot decide.
+    /// Returns the reason as an error if the player cannot decide.
     fn play(&mut self, step: &StepOf<F>) -> Result<Self::Decision, &'static str>;
 }
 
-/// Replays a recording and compares decisions. `start` returns the player for a start, or says why there is none;
+/// Replays a recording and compares decisions. `start` returns the player for a start, or the reason why there is none;
 /// `count` is called for each entry.
 ///
 /// # Errors

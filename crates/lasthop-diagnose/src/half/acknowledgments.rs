@@ -1,4 +1,4 @@
-//! Acknowledgments: which data arrived, when, and which data around it did not.
+//! Acknowledgments: the data that arrived, the time of its arrival, and the missing data around it.
 
 use lasthop_proto::packet::Flags;
 use lasthop_wire::Kept;
@@ -78,7 +78,7 @@ impl Half {
         self.last_heard = packet.time;
     }
 
-    /// Returns whether an acknowledgment of `bytes` more may have been delayed: if it covers a single packet, comes
+    /// Returns whether an acknowledgment of `bytes` new bytes may have been delayed: it covers a single packet, comes
     /// from a receiver that acknowledges several at once, and no packet followed.
     fn may_have_waited(&mut self, packet: &Packet<'_>, bytes: u64) -> bool {
         let is_single = bytes <= u64::from(self.rounds.mss());

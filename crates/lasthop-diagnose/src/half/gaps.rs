@@ -10,7 +10,7 @@ pub(super) struct Gap {
     seq: u64,
     pub(super) end: u64,
     time: i64,
-    /// Number of the packet that revealed it.
+    /// Number of the packet that revealed the gap.
     number: u64,
     stamp: Option<u32>,
     identification: Option<u16>,

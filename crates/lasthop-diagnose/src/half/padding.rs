@@ -24,7 +24,7 @@ struct Suspect {
     seq: u64,
     end: u64,
     time: i64,
-    /// True if it has the form of a pure acknowledgment.
+    /// True if the packet has the form of a pure acknowledgment.
     is_bare: bool,
     has_fin: bool,
 }

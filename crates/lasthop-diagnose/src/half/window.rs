@@ -6,12 +6,12 @@ use crate::sent::Sent;
 /// State of the window that a receiver offers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Window {
-    /// Number after the last byte that the receiver accepts, as far as the capture shows.
+    /// Number after the last byte that the receiver accepts, according to the capture.
     edge: Option<u64>,
     is_closed: bool,
     /// Unacknowledged data of a probe.
     probe: Option<(u64, u64)>,
-    /// Number of times that it was closed.
+    /// Number of times that the window was closed.
     pub closings: u64,
     /// Probes of the closed window.
     pub probes: u64,
@@ -19,7 +19,7 @@ pub struct Window {
     pub keep_alives: u64,
     /// Data packets that arrived beyond the window and were retransmitted.
     pub discarded: u64,
-    /// Of these, packets that arrived while it was closed.
+    /// Of these, packets that arrived while the window was closed.
     pub discarded_closed: u64,
     /// Number of the last counted packet.
     counted: u64,
@@ -30,7 +30,7 @@ pub struct Window {
 pub enum Refused {
     /// The window was smaller than the data.
     Full,
-    /// It was closed.
+    /// The window was closed.
     Closed,
 }
 
@@ -53,7 +53,7 @@ impl Window {
         };
     }
 
-    /// Returns how the window excludes data at and after `seq`, or `None` if it does not.
+    /// Returns the reason why the window excludes data at and after `seq`; `None` if it does not.
     pub(super) fn refuses(&self, seq: u64) -> Option<Refused> {
         self.edge.filter(|edge| seq >= *edge)?;
         Some(if self.is_closed { Refused::Closed } else { Refused::Full })

@@ -1,5 +1,5 @@
-//! Behaviour that a probe found beyond rate, delay, queue and losses: as keys of the link, or as statements on what the
-//! scenario does not reproduce.
+//! Behaviour that a probe found beyond rate, delay, queue and losses: as keys of the link, or as statements on
+//! properties that the scenario does not reproduce.
 
 use lasthop_proto::random::{Root, Stream};
 
@@ -273,7 +273,8 @@ fn micros(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-/// Share of frames that a busy Wi-Fi link layer retransmits, for the alternative to none.
+/// Share of frames that a busy Wi-Fi link layer retransmits, for the alternative to a link layer without
+/// retransmissions.
 const RETRANSMITTED: f64 = 0.2;
 
 fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation, way: &str) {

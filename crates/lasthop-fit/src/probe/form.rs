@@ -64,7 +64,7 @@ pub(super) struct Load {
     /// Duration in seconds; absent from reports of earlier versions.
     #[serde(default)]
     pub seconds: f64,
-    /// Rate at which it arrived, in bits a second.
+    /// Rate at which the load arrived, in bits per second.
     #[serde(default)]
     pub rate_bps: f64,
 }

@@ -21,7 +21,7 @@ pub struct Measured {
     pub rates: [Option<f64>; 2],
     /// Directions whose rates are lower bounds: `down`, `up`.
     pub at_least: Vec<&'static str>,
-    /// Names of the trace files beside the report: down, up.
+    /// Names of the trace files in the report's folder: down, up.
     pub traces: [String; 2],
     /// Further behaviour: down, up.
     pub found: [Found; 2],
@@ -32,13 +32,13 @@ pub struct Measured {
 /// Reason for which a text is not a report of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// It is not the JSON that a probe writes.
+    /// The text is not the JSON that a probe writes.
     #[error("not a probe.json written by `lasthop probe --out`: {0}")]
     Form(String),
-    /// It has another version.
+    /// The report has another version.
     #[error("lasthop_probe = {0}: expected {VERSION}; measure again with this lasthop")]
     Version(u32),
-    /// It has an impossible value.
+    /// The report has an impossible value.
     #[error("{0}")]
     Value(String),
 }
@@ -47,7 +47,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// Returns a [`ProbeError`], which says what is expected.
+/// Returns a [`ProbeError`] with the expected form.
 pub fn read(text: &str) -> Result<Measured, ProbeError> {
     let report: Report = serde_json::from_str(text).map_err(|error| {
         let said = error.to_string();
@@ -130,7 +130,8 @@ fn reason(report: &Report, quantity: &str) -> String {
     stated.unwrap_or(NOT_FOUND).to_owned()
 }
 
-/// Quantities that a scenario needs, that the probe did not find, and for which it has no substitute either ([`carried`], [`typical_delay`]).
+/// Returns the quantities that a scenario needs, that the probe did not find, and for which it has no substitute either
+/// ([`carried`], [`typical_delay`]).
 fn lacking(report: &Report) -> Vec<(&'static str, String)> {
     let mut lacking = Vec::new();
     if [&report.down, &report.up].into_iter().any(|direction| carries(direction).is_none()) {
@@ -145,18 +146,18 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
 /// Shortest load whose rate may replace an unknown rate, in seconds.
 const LONG_ENOUGH: f64 = 0.25;
 
-/// The longest load, if it lasted long enough to say what the link carries.
+/// Returns the longest load, if it lasted long enough to show the link's capacity.
 fn carried(direction: &Direction) -> Option<&Load> {
     direction.longest_load.as_ref().filter(|load| load.seconds >= LONG_ENOUGH && (1.0..1e12).contains(&load.rate_bps))
 }
 
-/// Returns the measured rate, or that of the longest load in its place, in bits a second.
+/// Returns the measured rate, or that of the longest load in its place, in bits per second.
 fn carries(direction: &Direction) -> Option<f64> {
     direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
 }
 
-/// One-way delay in milliseconds at which the simulated round trip has the measured median: half of that, without the time on the air and
-/// the jitter that the scenario adds.
+/// Returns the one-way delay in milliseconds at which the simulated round trip has the measured median: half of that,
+/// without the time on the air and the jitter that the scenario adds.
 fn typical_delay(report: &Report) -> Option<f64> {
     let added = |direction: &Direction| {
         let jitter = direction.behaviour.as_ref().and_then(|it| it.jitter).map_or(0.0, |jitter| jitter.p50_ms);
@@ -422,7 +423,8 @@ mod tests {
         assert_eq!(other.value, "{ frames = 20, access = \"100 us\", frame_loss = 0.2 }");
     }
 
-    /// An unknown rate or delay is replaced by what was carried, marked as assumed with the reason; without that the user must give it.
+    /// An unknown rate or delay is replaced by a value derived from the carried load, marked as assumed with the
+    /// reason. Without a load, the user must give the value.
     #[test]
     fn an_unknown_quantity_has_a_substitute_or_is_lacking() {
         let text = REPORT.replace("\"one_way_delay_ms\": 20.125", "\"one_way_delay_ms\": null, \"median_rtt_ms\": 44").replacen(

@@ -21,7 +21,7 @@ pub const MOST_PACKETS: usize = MOST_FRAMES;
 /// Reason for which a text is not a trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("line {line}: {what}")]
     Line {
         /// Number of the line, from 1.
@@ -29,7 +29,7 @@ pub enum ReadError {
         /// Found and expected contents.
         what: String,
     },
-    /// The file as a whole is wrong.
+    /// The file as a whole is invalid.
     #[error("{0}")]
     Whole(String),
     /// The text has no packets.
@@ -40,7 +40,7 @@ pub enum ReadError {
     Long(usize),
 }
 
-/// Forms that can be read, for messages.
+/// Supported formats, for error messages.
 pub const EXPECTED: &str = "expected 0 (received) and 1 (lost), a CSV with the columns sent_s and lost, \
     the output of ping or fping, or the JSON of irtt or of iperf3 -u";
 

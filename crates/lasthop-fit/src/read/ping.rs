@@ -8,7 +8,8 @@ use super::{Form, ReadError, Reading, wrong};
 
 /// Number of distinct echo numbers: they wrap after 65535.
 const NUMBERS: i64 = 65_536;
-/// Keys of the number. `seq=` is BusyBox's, and a suffix of the others'. BSD's line of a missing answer has a space.
+/// Keys of the echo's number. `seq=` is BusyBox's key, and a suffix of the others. In BSD's line of a missing answer, a
+/// space follows the key.
 const NUMBER_KEYS: [&str; 2] = ["seq=", "icmp_seq "];
 /// Bytes of a packet with 56 bytes of data, and of its headers.
 const USUAL_BYTES: u32 = 84;

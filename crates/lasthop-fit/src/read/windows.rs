@@ -1,7 +1,7 @@
 //! Output of `ping` on Windows, in any language: echoes in order, without numbers.
 //!
-//! An answer has `TTL=` or a time; the line of a missing answer is a sentence in the system's language. The echoes
-//! stand between a heading that ends with a colon and an empty line; the statistics after it give their number.
+//! An answer has `TTL=` or a time; the line of a missing answer is a sentence in the system's language. The echoes are
+//! listed between a heading that ends with a colon and an empty line; the statistics after it give their number.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ fn sent(line: &str) -> Option<u64> {
     is_count.then(|| line.find('=').and_then(behind))?
 }
 
-/// Part of the text in which a line stands.
+/// Part of the output that a line belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Before,

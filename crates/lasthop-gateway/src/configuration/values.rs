@@ -17,7 +17,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns whether it contains `address`.
+    /// Returns whether the network contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |ours: u128, theirs: u128, width: u32| {
             let behind = width - u32::from(self.prefix);
@@ -74,7 +74,7 @@ pub struct PortRange {
     pub last: u16,
 }
 
-/// Formats it in the syntax of iptables: `80`, `8000:8100`.
+/// Formats the range in the syntax of iptables: `80`, `8000:8100`.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}:{}", self.first, self.last) }

@@ -42,13 +42,13 @@ pub type Status = lasthop_daemon::status::Status<GatewayStatus>;
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GatewayStatus {
-    /// State of the rules, unless packets come from a bridge.
+    /// State of the rules; `None` if packets come from a bridge.
     pub firewall: Option<RulesState>,
     /// Suspended treatments.
     pub untreated: Vec<Suspended>,
     /// Number of suspensions so far.
     pub suspensions: u64,
-    /// Ports, if packets come from a bridge.
+    /// State of the ports, if packets come from a bridge.
     pub bridge: Option<Ports>,
     /// Limits.
     pub limits: LimitsStatus,
@@ -103,13 +103,13 @@ pub struct LimitsStatus {
     pub flows: u32,
 }
 
-/// Configuration of a rule, and figures of it if the worker reports any.
+/// Configuration of a rule, and its figures if the worker reports any.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OfRule<T> {
     /// Name of the rule.
     pub name: String,
-    /// Its mode.
+    /// Mode of the rule.
     pub mode: String,
     /// Interface towards the lossy hop.
     pub interface: String,
@@ -158,9 +158,9 @@ pub struct Effect {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkFile {
-    /// Process that has it open.
+    /// Process that has the tape open.
     pub process: u32,
-    /// Its descriptor there.
+    /// Descriptor of the tape in that process.
     pub file: i32,
 }
 

@@ -9,12 +9,12 @@ pub enum Order {
     Configure {
         /// Name of the file, for messages.
         file: String,
-        /// Its text, already validated.
+        /// Text of the configuration, already validated.
         text: String,
     },
     /// State of the rules for the relay: without them, new connections must pass. Not answered.
     Rules {
-        /// True if they are.
+        /// True if the rules are in place.
         in_place: bool,
     },
     /// Stop treating packets and send those that are held back, before the end.

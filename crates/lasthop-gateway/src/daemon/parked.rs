@@ -24,7 +24,7 @@ struct Packet {
 /// Verdict on a waiting packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// Its replacement has left.
+    /// The packet's replacement has left.
     Drop(u32),
     /// The packet itself continues.
     Accept(u32),

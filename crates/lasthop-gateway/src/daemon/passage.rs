@@ -35,7 +35,7 @@ impl Treatment {
     /// All treatments, in the order of the variants.
     pub const ALL: [Self; 3] = [Self::Snoop, Self::Repair, Self::Split];
 
-    /// Returns its name in messages, metrics and JSON.
+    /// Returns the treatment's name in messages, metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Snoop => "snoop",
@@ -93,9 +93,9 @@ pub struct Untreated {
 /// Permission to treat packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Treat them.
+    /// Treat the packets.
     Treat,
-    /// Pass them untreated.
+    /// Pass the packets untreated.
     Pass,
     /// A trial decides. Its outcome must be reported before the next call.
     Try,
@@ -209,7 +209,7 @@ impl Passage {
     }
 
     /// Records a packet that did not pass on this way for an unknown reason, so that the way must be proven again.
-    /// Returns the number of consecutive ones.
+    /// Returns the number of consecutive such packets.
     pub fn doubted(&mut self, treatment: Treatment, family: Family, way: Way) -> u32 {
         let lane = self.lane_mut(treatment, family);
         lane.proven[way as usize] = None;

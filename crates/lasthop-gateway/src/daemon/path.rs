@@ -43,7 +43,7 @@ pub(super) struct Core {
 /// Engine between the relay's sockets and the hop. The wired end of its connections is this machine.
 pub(super) struct Beneath {
     pub engine: Engine,
-    /// Packets that it wants to send.
+    /// Packets that the engine wants to send.
     pub injections: Vec<Injection>,
 }
 
@@ -192,14 +192,14 @@ pub(super) trait PacketPath {
     /// Signals that the loop is running to the component that otherwise lets packets pass.
     fn beat(&mut self) -> io::Result<()>;
 
-    /// Updates the state of the interfaces, which may come, leave, and change their MTUs.
+    /// Updates the state of the interfaces, which may appear, disappear, or change their MTUs.
     fn look_up(&mut self, core: &mut Core) -> io::Result<()>;
 
     /// Applies another configuration, which differs only in settings that do not need a restart.
     /// [`PacketPath::look_up`] must follow.
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()>;
 
-    /// Checks whether sent packets still leave the machine; to be called at every beat.
+    /// Checks whether sent packets still leave the machine. Must be called at every heartbeat.
     fn watch(&mut self, _: &mut Core) {}
 
     /// Returns the suspended treatments, and the number of suspensions so far.

@@ -81,7 +81,8 @@ pub(super) struct QueuePath {
     translator: Translator,
     way_out: WayOut,
     parked: Parked,
-    /// True if a rule makes the gateway send packets of its own on forwarded connections; and their mark.
+    /// Indicates whether a rule makes the gateway send packets of its own on forwarded connections, and the mark of
+    /// these packets.
     snoops: bool,
     mark: u32,
     links: Links,

@@ -182,7 +182,7 @@ impl Relay {
         &self.counters
     }
 
-    /// Returns the bits of its marks.
+    /// Returns the bits of the relay's marks.
     pub const fn marks(&self) -> Marks {
         self.config.marks
     }
@@ -192,13 +192,13 @@ impl Relay {
         try_far(&self.config, ends)
     }
 
-    /// Returns the interfaces towards the opener and the called end of a new connection, as far as known.
+    /// Returns the interfaces towards the opener and the called end of a new connection, if known.
     pub fn interfaces(&mut self, packet: &Queued<'_>, Ends { client, server }: Ends) -> [Option<u32>; 2] {
         let out = self.routes.way(Instant::now(), (packet.from, client.ip(), server.ip())).out();
         [(packet.from != 0).then_some(packet.from), out]
     }
 
-    /// Returns whether the relay hangs; to be called at every beat.
+    /// Returns whether the relay hangs. Must be called at every heartbeat.
     pub fn hangs(&mut self) -> bool {
         self.pulse.stands_still(self.counters.turns())
     }
@@ -212,7 +212,7 @@ impl Relay {
         }
     }
 
-    /// Returns a snapshot of its counters.
+    /// Returns a snapshot of the relay's counters.
     pub fn snapshot(&self) -> SplitSnapshot {
         self.counters.snapshot()
     }

@@ -64,13 +64,14 @@ pub struct PacketCounters {
     pub truncated: u64,
     /// Packets of interfaces that no rule names, or no longer names; they passed.
     pub strangers: u64,
-    /// Times that the queue was full and packets bypassed it; on a bridge, frames lost because a buffer was full.
+    /// Number of times that the queue was full and packets bypassed it; on a bridge, frames lost because a buffer was
+    /// full.
     pub overflows: u64,
     /// Verdicts that the kernel refused; on a bridge, frames to forward that it refused.
     pub verdict_failures: u64,
 }
 
-/// Statistics of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
+/// Statistics of one rule. Under `observe`, the counters of snoop's actions count the actions that it would have taken.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuleSnapshot {
@@ -89,7 +90,7 @@ pub struct RuleSnapshot {
     /// Connections with state now that pass untreated because both SYNs had an option that protects segments (TCP-MD5,
     /// TCP-AO).
     pub flows_guarded: u64,
-    /// Packets that passed untreated because such an option protects them.
+    /// Packets that passed untreated because an option such as TCP-MD5 protects them.
     pub packets_guarded: u64,
     /// Local retransmissions triggered by duplicate acknowledgments.
     pub repairs_duplicate: u64,
@@ -135,7 +136,7 @@ pub struct RoundTrips {
 pub struct Arm {
     /// Number of connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
+    /// Geometric mean of the connections' goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
 }
 
@@ -151,14 +152,14 @@ pub struct RelaySnapshot {
     pub refused: u64,
     /// Connections ended by a reset of either end or a timeout.
     pub aborted: u64,
-    /// Number of times that it stopped accepting because it was full.
+    /// Number of times that the relay stopped accepting because it was full.
     pub full: u64,
     /// SYNs of connections forwarded unsplit: a limit, in total or for their client, was reached, or they have an
     /// option that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
     pub passed: u64,
     /// Segments retransmitted over the hop below the wireless side's TCP.
     pub repairs: u64,
-    /// Duplicate acknowledgments withheld from that TCP.
+    /// Duplicate acknowledgments withheld from the wireless side's TCP.
     pub dup_acks_suppressed: u64,
     /// The wired side.
     pub wired: RelaySide,
@@ -174,7 +175,7 @@ pub struct RelaySide {
     pub bytes: u64,
     /// Segments retransmitted, for connections that have ended.
     pub retransmissions: u64,
-    /// Mean of their last smoothed round-trip times, in seconds.
+    /// Mean of the connections' last smoothed round-trip times, in seconds.
     pub mean_rtt_seconds: Option<f64>,
 }
 

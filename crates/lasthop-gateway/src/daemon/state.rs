@@ -21,7 +21,7 @@ pub struct RulesState {
     pub in_place: bool,
     /// Number of times that rules were restored.
     pub restored: u64,
-    /// Reason why they cannot be restored.
+    /// Reason why the rules cannot be restored.
     pub problem: Option<String>,
 }
 

@@ -12,18 +12,18 @@ use crate::daemon::passage::{Cause, Treatment, Untreated};
 pub struct BaseChain {
     /// Family: `ip`, `ip6` or `inet`.
     pub family: String,
-    /// Name of its table.
+    /// Name of the chain's table.
     pub table: String,
     /// Name of the chain.
     pub name: String,
     /// Hook, such as `input`.
     pub hook: String,
-    /// True if its policy is to drop.
+    /// True if the chain's policy is to drop.
     pub drops: bool,
 }
 
 impl BaseChain {
-    /// Returns its description in messages, such as `inet filter input (policy drop)`.
+    /// Returns a description of the chain for messages, such as `inet filter input (policy drop)`.
     pub fn words(&self) -> String {
         let policy = if self.drops { " (policy drop)" } else { "" };
         format!("{} {} {}{policy}", self.family, self.table, self.name)

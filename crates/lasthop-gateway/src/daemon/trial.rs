@@ -2,7 +2,8 @@
 //!
 //! A trial is a TCP segment between the ends of a real connection, with its addresses and ports, without payload and
 //! with a wrong checksum: chains and routes treat it like a repair, and the end drops it (RFC 9293 §3.1). The result of
-//! the system call that sends it says whether it left: netfilter's verdicts in `output` and `postrouting` determine it.
+//! the system call that sends the packet shows whether it left, because netfilter's verdicts in `output` and
+//! `postrouting` determine that result.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +25,7 @@ pub(super) enum Outcome {
     Stopped(Cause),
     /// There is no route, or its interface is down.
     Unrouted,
-    /// The error has another reason, which says nothing about rules.
+    /// The error has another cause, unrelated to rules.
     Unknown,
 }
 
@@ -65,8 +66,8 @@ pub(super) struct Way<'a> {
     pub forwarded: u32,
 }
 
-/// Returns whether routing sends packets with the gateway's mark to another interface than those with the mark of
-/// forwarded ones. For multipath routes the kernel returns the same one for both.
+/// Returns whether routing sends packets with the gateway's mark to a different interface than packets with the mark of
+/// forwarded ones. For multipath routes the kernel returns the same interface for both.
 fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), way: &Way<'_>) -> bool {
     way.by.is_some_and(|by| {
         routes.leaves_by(ends, way.mark).is_some_and(|other| other != by)

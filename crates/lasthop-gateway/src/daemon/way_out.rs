@@ -2,7 +2,7 @@
 //!
 //! A treatment is suspended on positive evidence only: the kernel refused a packet; a redirected packet did not reach
 //! this machine's TCP, twice; or a server answered a forwarded SYN but not the relay's preceding trial, twice. A
-//! timeout alone is no evidence. A SYN that did not arrive is forwarded, so that gathering evidence does not break its
+//! timeout alone is not evidence. A SYN that did not arrive is forwarded, so that gathering evidence does not break its
 //! connection.
 
 use std::fs::File;
@@ -31,17 +31,17 @@ use crate::split::{Marks, SplitCounters};
 
 /// Maximum time for which a busy loopback device may delay a packet.
 const LOOPBACK: Duration = Duration::from_millis(50);
-/// Lifetime of the result whether that device carries SYNs: if it does, and if it does not.
+/// Lifetime of the finding on whether the loopback device carries SYNs: if it does, and if it does not.
 const CARRIES: Duration = Duration::from_secs(10);
 const CARRIES_NOT: Duration = Duration::from_secs(60);
-/// Minimum time between checks whether a redirected packet arrived, once that way is proven.
+/// Minimum time between checks whether a redirected packet arrived, once that path is proven.
 const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
 /// Time for which SYNs pass after a trial without an answer, unless another server answers.
 const REST: Duration = Duration::from_secs(2);
-/// Time for an answer to a trial after the answer to the forwarded packet: longer than until the kernel retransmits the
-/// trial.
+/// Time for an answer to a trial after the answer to the forwarded packet: longer than the time after which the kernel
+/// retransmits the trial.
 const MUCH_LATER: Duration = Duration::from_millis(1500);
 /// Time for an answer to the forwarded packet.
 const WATCHED: Duration = Duration::from_secs(6);
@@ -66,8 +66,8 @@ pub(super) struct WayOut {
     watched: Vec<Watched>,
     /// True if the loopback device carries SYNs to the relay, with the expiry of this result, by IP version.
     home: [Option<(bool, Instant)>; 2],
-    /// True for an IP version if a decoy of a later packet has arrived since the way in was last proven. The proof
-    /// needs one decoy of each kind.
+    /// True for an IP version if a decoy of a later packet has arrived since the inbound path was last proven. The
+    /// proof needs one decoy of each kind.
     carried: [bool; 2],
     next_port: u16,
     next_look: Instant,
@@ -136,7 +136,7 @@ impl Decoy {
 struct Far {
     /// Number of answered relay connections at the last check.
     answered: u64,
-    /// True if any was answered since the rules last changed.
+    /// True if any relay connection was answered since the rules last changed.
     proven: bool,
     /// Number of consecutive unanswered trials whose forwarded packets were answered.
     silent: u32,
@@ -283,7 +283,7 @@ impl WayOut {
     }
 
     /// Returns whether a new connection may be split: the relay's packets to both ends must leave. `by` contains the
-    /// interfaces towards its opener and the called end, as far as known.
+    /// interfaces towards its opener and the called end, if known.
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
@@ -334,12 +334,13 @@ impl WayOut {
         true
     }
 
-    /// Returns whether the treatment is suspended for lack of answers, which are tried beside connections that pass.
+    /// Returns whether the treatment is suspended because answers were missing, so that further trials run alongside
+    /// connections that pass untreated.
     fn wants_answer(&self, family: Family) -> bool {
         self.passage.cause(Treatment::Split, family) == Some(Cause::Silent)
     }
 
-    /// Tries, if it is due, whether the server of a connection that passes now answers the relay.
+    /// Tests, if a test is due, whether the server of a connection that passes now answers the relay.
     pub fn try_beside(&mut self, ends: Ends, try_far: impl FnOnce(Ends) -> io::Result<Socket>) {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let is_due = self.passage.ask(now, Treatment::Split, family, Way::In) == Answer::Try;
@@ -374,7 +375,7 @@ impl WayOut {
         has_room
     }
 
-    /// Returns whether connections of this IP version wait for a trial, so that there is no room for another.
+    /// Returns whether connections of this IP version wait for a trial, so that another one would exceed the limit.
     pub fn is_full(&self, family: Family) -> bool {
         self.held.iter().any(|held| held.family == family)
     }
@@ -529,7 +530,7 @@ impl WayOut {
     }
 
     /// Returns whether the loopback device carries SYNs between these ends to the relay when `send` sends them.
-    /// Reverse-path filters may drop them there, which says nothing about packets from other hosts.
+    /// Reverse-path filters may drop them there, which does not show that they drop packets from other hosts.
     pub fn is_carried_home(&mut self, ends: Ends, send: impl FnOnce(&[u8])) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         if let Some((is_carried, until)) = self.home[family as usize]
@@ -563,7 +564,8 @@ impl WayOut {
         }
     }
 
-    /// Checks pending trials, the relay's connections, and announced changes of rules. To be called at every beat.
+    /// Checks pending trials, the relay's connections, and announced changes of rules. Must be called at every
+    /// heartbeat.
     pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {

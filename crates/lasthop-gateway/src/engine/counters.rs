@@ -47,7 +47,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// Returns their total.
+    /// Returns the total of all retransmissions.
     pub const fn total(&self) -> u64 {
         self.duplicate + self.hole + self.timer
     }
@@ -61,8 +61,8 @@ impl Repairs {
     }
 }
 
-/// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions say what it would have
-/// done.
+/// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions count the actions that
+/// it would have taken.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RuleCounters {
     /// Name of the rule.
@@ -79,7 +79,8 @@ pub struct RuleCounters {
     pub bytes: [u64; 2],
     /// Packets that passed untreated because an option protects them, such as TCP-MD5's or TCP-AO's.
     pub packets_guarded: u64,
-    /// Connections with state now whose SYNs both had such an option: none of their packets is treated.
+    /// Currently tracked connections whose SYNs both had an option that protects segments: none of their packets is
+    /// treated.
     pub flows_guarded: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
@@ -93,12 +94,12 @@ pub struct RuleCounters {
     pub sack_hidden: u64,
     /// Packets absorbed: old acknowledgments, and data segments that the receiver already has.
     pub absorbed: u64,
-    /// Acknowledgments sent in answer to such data segments.
+    /// Acknowledgments sent in answer to data segments that the receiver already has.
     pub local_acks: u64,
     /// Segments lost beyond the gateway, as acknowledgments show; each counts once. Zero for connections that are not
     /// examined (bypass, and the untreated share).
     pub wireless_losses: u64,
-    /// Segments missing from the wired side that arrived later, as retransmissions do.
+    /// Segments that were missing from the wired side and arrived so late that they must be retransmissions.
     pub wired_losses: u64,
     /// Segments missing from the wired side that arrived so soon that they were reordered rather than lost.
     pub wired_reordered: u64,

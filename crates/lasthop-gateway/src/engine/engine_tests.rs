@@ -282,7 +282,7 @@ fn the_end_of_a_burst_is_resent_by_the_timer() {
     let sent = bench.wait(90);
     assert_eq!(only(&sent), (Port::WIRELESS, data(2), payload(2, 1)));
     let counters = bench.counters();
-    // The timer is no proof of a loss.
+    // The timer does not prove a loss.
     assert_eq!((counters.repairs.timer, counters.wireless_losses), (1, 0));
 }
 

@@ -63,7 +63,7 @@ pub(super) enum Guarded {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub key: Key,
-    /// Route of its first packet, from [`Side::Initiator`] as far as is known here.
+    /// Route of the flow's first packet, whose sender counts as [`Side::Initiator`].
     pub first: Route,
     /// Port at which that packet arrived.
     port: Port,

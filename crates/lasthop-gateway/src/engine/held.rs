@@ -92,12 +92,12 @@ struct Buffer {
     /// Offset of the TCP options.
     options_at: usize,
     checksum: Checksum,
-    /// Store that the buffer returns to; `None` while it is in the store.
+    /// Store that the buffer returns to; `None` while the buffer is in the store.
     store: Option<Store>,
 }
 
 impl Buffer {
-    /// Returns the bytes of its TCP options.
+    /// Returns the bytes of the packet's TCP options.
     fn options(&self) -> &[u8] {
         self.bytes.get(self.options_at..self.header_len).unwrap_or_default()
     }

@@ -91,8 +91,8 @@ impl Engine {
     }
 
     /// Applies another configuration. A connection keeps its treatment and its arm if a rule of the same name and mode
-    /// remains; otherwise it moves to the first rule that now matches it, or is removed. Appends packets that were held
-    /// back and no longer are to `out`.
+    /// remains; otherwise it moves to the first rule that now matches it, or is removed. Appends packets that are no
+    /// longer held back to `out`.
     pub fn reconfigure(&mut self, now: Instant, config: EngineConfig, out: &mut Vec<Injection>) {
         let mut old: Vec<Option<Treatment>> = std::mem::take(&mut self.treatments).into_iter().map(Some).collect();
         let mut moved = vec![None; old.len()];
@@ -313,7 +313,7 @@ impl Engine {
     }
 
     /// Returns the time of the next call of [`Engine::handle_timeout`]. After such a call, and before another packet,
-    /// it lies after the time of the call.
+    /// the returned time lies after the time of the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
         let sweep = (!self.flows.is_empty()).then_some(self.sweep);

@@ -12,19 +12,19 @@ use super::flow::Guarded;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing<'a> {
     pub now: Instant,
-    /// Port at which it arrived.
+    /// Port at which the packet arrived.
     pub port: Port,
     pub packet: &'a [u8],
     pub view: &'a View,
-    /// State of its checksum field. A complete checksum has been verified.
+    /// State of the packet's checksum field. A complete checksum has been verified.
     pub checksum: Checksum,
     pub id: FlowId,
     pub from: Side,
     /// The receiver's expected reaction to the packet.
     pub take: Take,
-    /// True if it must pass unchanged.
+    /// True if the packet must pass unchanged.
     pub guarded: Guarded,
-    /// Payload bytes of each segment in it.
+    /// Payload bytes of each segment in the packet.
     pub size: u32,
     /// True if every piece repeats the packet's CWR flag, because the flag is part of a counter.
     pub repeats_cwr: bool,

@@ -12,8 +12,8 @@
 //!
 //! Packets that the engine sent follow the input that caused them, with the same timestamp. Payload is not recorded: no
 //! decision depends on it, and user data stays out of the file. Replayed packets contain zeros instead, and a checksum
-//! that is right or wrong as the original's was. Recordings of format 1 do not say which: no checksum was verified when
-//! they were made, and none is verified in the replay.
+//! that is correct or wrong like the original's. Recordings of format 1 do not indicate which: no checksum was verified
+//! when they were made, and none is verified in the replay.
 //!
 //! | module | contents |
 //! |---|---|
@@ -74,8 +74,8 @@ impl Headers {
         packet
     }
 
-    /// Returns the packet with zeros for its payload, and a checksum over them that is right or wrong as the original's
-    /// was.
+    /// Returns the packet with zeros for its payload, and a checksum over them that is correct or wrong like the
+    /// original's.
     fn packet_again(&self, offloaded: Offloaded, condition: Condition) -> Vec<u8> {
         let mut packet = self.packet();
         let Some(view) = lasthop_wire::parse(&packet) else { return packet };
@@ -88,7 +88,7 @@ impl Headers {
         packet
     }
 
-    /// Returns whether both are of the same packet. Ignores the checksum of packets with payload, which is not
+    /// Returns whether both describe the same packet. Ignores the checksum of packets with payload, which is not
     /// recorded.
     pub fn agrees(&self, other: &Self) -> bool {
         let plain = |headers: &Self| {
@@ -111,13 +111,13 @@ fn headers_len(packet: &[u8]) -> usize {
 pub enum Call {
     /// A packet arrived.
     Packet {
-        /// Port at which it arrived.
+        /// Port at which the packet arrived.
         port: Port,
-        /// Its headers.
+        /// Headers of the packet.
         headers: Headers,
         /// Metadata from the driver.
         offloaded: Offloaded,
-        /// True if it arrived undamaged.
+        /// True if the packet arrived undamaged.
         condition: Condition,
     },
     /// A deadline passed.
@@ -154,7 +154,7 @@ pub enum Judgement {
 pub struct Decision {
     /// Decision on the packet.
     pub judgement: Judgement,
-    /// Packets sent in addition and their ports, in order.
+    /// Additional packets that the engine sent, with their ports, in order.
     pub sent: Vec<(Port, Headers)>,
 }
 

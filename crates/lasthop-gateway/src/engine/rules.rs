@@ -14,7 +14,7 @@ pub const MEASURED_BYTES: u64 = 100_000;
 pub enum Mode {
     /// Caches data, retransmits the hop's losses locally, and hides them from the sender.
     Snoop,
-    /// Changes nothing; reports statistics and what snoop would have done.
+    /// Changes nothing; reports statistics and the actions that snoop would have taken.
     Observe,
     /// Changes nothing; counts, and measures goodput and round trips.
     Bypass,
@@ -23,7 +23,7 @@ pub enum Mode {
 /// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Net {
-    /// An address within it.
+    /// An address within the network.
     pub address: IpAddr,
     /// Prefix length, in bits.
     pub prefix: u8,

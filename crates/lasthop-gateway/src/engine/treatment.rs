@@ -26,7 +26,7 @@ const LARGEST: usize = u16::MAX as usize;
 struct Answered {
     /// The packet itself, if it is forwarded now.
     given: Option<Packet<Held>>,
-    /// An acknowledgment in answer to it.
+    /// An acknowledgment in answer to the packet.
     answer: Option<Packet<Held>>,
 }
 
@@ -57,7 +57,7 @@ impl Treatment {
         }
     }
 
-    /// Returns whether it continues under this rule.
+    /// Returns whether the treatment continues under this rule.
     pub fn is_for(&self, rule: &Rule) -> bool {
         self.counters.name == rule.name && self.mode == rule.mode
     }
@@ -251,7 +251,7 @@ impl Treatment {
                 counters.repairs.count(trigger);
                 if let (Some(flow), Some(segment)) = (flows.get_mut(packet.flow), packet.tcp()) {
                     flow.watch.on_repair();
-                    // The timer is no proof of a loss.
+                    // The timer does not prove a loss.
                     let end = segment.seq + packet.seq_len();
                     if trigger != Trigger::Timer && flow.watch.on_loss(segment.seq, end) == Loss::New {
                         counters.wireless_losses += 1;
@@ -282,8 +282,8 @@ fn segment_of(passing: &Passing<'_>, at: u32, len: u32) -> Segment {
     segment
 }
 
-/// Returns the rule's parameters, with room for every connection of the engine. Without flow control for an observing
-/// rule, which cannot withhold packets.
+/// Returns the rule's parameters, with capacity for every connection of the engine. For an observing rule, which cannot
+/// withhold packets, flow control is off.
 fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
     let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
     SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }

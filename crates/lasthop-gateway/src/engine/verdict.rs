@@ -5,11 +5,11 @@ use lasthop_proto::node::Port;
 /// Decision on a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Forward it as it is.
+    /// Forward the packet unchanged.
     Accept,
-    /// Drop it.
+    /// Drop the packet.
     Drop,
-    /// Forward this packet instead.
+    /// Forward this packet in place of the one that arrived.
     Replace(Vec<u8>),
 }
 

@@ -66,7 +66,7 @@ pub struct Chain {
     pub table: Table,
     /// Name.
     pub name: &'static str,
-    /// Built-in chain that jumps to it.
+    /// Built-in chain that jumps to this chain.
     pub hook: &'static str,
     /// Position of the jump.
     pub place: Place,

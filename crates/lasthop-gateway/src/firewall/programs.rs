@@ -29,7 +29,7 @@ pub enum FirewallError {
     Refused {
         /// Name of the program.
         program: String,
-        /// Its error message, in one line.
+        /// Error message of the program, in one line.
         message: String,
     },
     /// No program is available.
@@ -58,7 +58,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Returns whether it is `nft`, with a table of the gateway's own.
+    /// Returns whether the program is `nft`, which keeps a table of the gateway's own.
     pub fn is_native(&self) -> bool {
         self.program == NFT
     }
@@ -163,7 +163,7 @@ impl Tables {
         }
     }
 
-    /// Checks whether the kernel accepts such rules: `--test` does not always ask it.
+    /// Checks whether the kernel accepts such rules: `--test` does not always ask the kernel.
     pub fn probe(&self) -> Result<(), FirewallError> {
         if self.is_native() {
             return Ok(());
@@ -176,7 +176,7 @@ impl Tables {
         Err(FirewallError::Refused { program: self.program.to_owned(), message })
     }
 
-    /// Returns whether it sets nf_tables rules rather than legacy ones.
+    /// Returns whether the program sets nf_tables rules rather than legacy ones.
     pub fn is_nft(&self) -> bool {
         self.is_native()
             || self

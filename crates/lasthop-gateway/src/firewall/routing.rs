@@ -63,7 +63,7 @@ impl Routing {
         self.commands().iter().try_for_each(|command| run(command))
     }
 
-    /// Removes the routes, as far as they exist.
+    /// Removes the routes that exist.
     pub fn remove(self) {
         self.remove_rules();
         let _ = run(&format!("{} route del local default dev lo table {}", self.ip(), self.table));

@@ -1,7 +1,8 @@
 //! Original destinations of SYNs to this machine, before a port forward (DNAT) translates them.
 //!
-//! The relay must use the address that the opener called. The SYN has it only before netfilter's translation, and the
-//! translated destination is known only after it. This table keeps the former for the few microseconds in between.
+//! The relay must use the address that the opener called. The SYN carries this address only before netfilter's
+//! translation, and the translated destination is known only afterwards. This table keeps the original destination for
+//! the few microseconds in between.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -54,7 +54,7 @@ const TURN: usize = 1 << 20;
 pub(super) enum Progress {
     /// The sockets accept or provide no more.
     Blocked,
-    /// The turn is over; call again.
+    /// The turn has ended; call again.
     Turn,
     /// The end of the stream has been forwarded.
     Finished,

@@ -190,7 +190,7 @@ impl SideCounters {
 /// Reason for the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// Both ends closed it.
+    /// Both ends closed the connection.
     Complete,
     /// The far side could not be reached.
     Refused,

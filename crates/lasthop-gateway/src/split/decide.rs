@@ -22,9 +22,9 @@ struct Candidate {
 
 /// Path of a packet through the machine.
 pub trait Crossing {
-    /// Returns whether it arrived at this interface.
+    /// Returns whether the packet arrived at this interface.
     fn comes_from(&self, interface: &str) -> bool;
-    /// Returns whether it would leave by this interface.
+    /// Returns whether the packet would leave by this interface.
     fn leads_to(&self, interface: &str) -> bool;
 }
 

@@ -130,7 +130,7 @@ pub enum Transfer {
 pub struct SplitRule {
     /// Interface of the lossy hop.
     pub interface: String,
-    /// Networks of the hosts behind it; empty for all.
+    /// Networks of the hosts behind the hop; empty for all.
     pub addresses: Vec<Network>,
     /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
@@ -352,7 +352,8 @@ impl Share {
         (0.0..=1.0).contains(&share).then(|| Self((share * 65536.0).round() as u32))
     }
 
-    /// Returns whether it contains the connection with this initial sequence number. All SYNs of a connection agree.
+    /// Returns whether the share contains the connection with this initial sequence number. All SYNs of a connection
+    /// agree.
     pub const fn contains(self, initial_sequence_number: u32) -> bool {
         initial_sequence_number & 0xFFFF < self.0
     }
@@ -372,7 +373,7 @@ pub enum SplitError {
     /// The kernel lacks the congestion control or does not permit it.
     #[error("split: congestion control `{name}` of the {side} side: {source}; the kernel has: {available}")]
     Congestion {
-        /// Side that was to use it.
+        /// Side that was to use the congestion control.
         side: Side,
         /// Requested congestion control.
         name: String,

@@ -25,7 +25,7 @@ impl Ends {
 pub struct Opening {
     /// Ends of the connection.
     pub ends: Ends,
-    /// Its sequence number (ISN).
+    /// Sequence number (ISN) of the SYN.
     pub number: u32,
 }
 

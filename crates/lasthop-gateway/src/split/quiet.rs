@@ -1,8 +1,8 @@
 //! Keepalive times of idle connections.
 //!
-//! A reset may be lost on its way to the gateway. Without a gateway, the other end's next packet would cause another
-//! one. Here the gateway has already acknowledged and forwarded that end's data and sends nothing more. It therefore
-//! probes soon, and then less and less often.
+//! A reset may be lost on its way to the gateway. Without a gateway, the other end's next packet would elicit another
+//! reset. Here the gateway has already acknowledged and forwarded that end's data and sends nothing more. The gateway
+//! therefore probes soon, and then at increasing intervals.
 
 use std::time::{Duration, Instant};
 

@@ -75,7 +75,7 @@ struct Slot {
 
 struct Connection {
     ends: Ends,
-    /// Index of its rule in [`SplitConfig::rules`].
+    /// Index of the connection's rule in [`SplitConfig::rules`].
     rule: usize,
     client: Leg,
     server: Leg,
@@ -83,7 +83,7 @@ struct Connection {
     down: Conduit,
     phase: Phase,
     quiet: Quiet,
-    /// True if it is in [`SplitProxy::ready`].
+    /// True if the connection is in [`SplitProxy::ready`].
     queued: bool,
 }
 

@@ -140,8 +140,8 @@ pub(super) fn close(socket: Socket) {
     let _ = socket.set_linger(None);
 }
 
-/// Enables the kernel's detection of path-MTU black holes (RFC 4821) if it is off. An end may use it, and here the
-/// relay is the sender in its place.
+/// Enables the kernel's detection of path-MTU black holes (RFC 4821) if it is off. The end hosts may rely on it, and
+/// the relay sends in their place.
 pub(super) fn find_black_holes() {
     const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
     if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {

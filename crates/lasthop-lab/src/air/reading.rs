@@ -1,4 +1,5 @@
-//! Packets as the mechanisms see them: those of the scenario's flows, and for queues those of other programs.
+//! Packets in the form that the mechanisms process: those of the scenario's flows, and for queues those of other
+//! programs.
 
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet};
 use lasthop_wire::{Ip, ecn};

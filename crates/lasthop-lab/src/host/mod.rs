@@ -115,9 +115,9 @@ pub struct Sending {
 pub struct Receiving {
     /// TCP configuration of this end.
     pub config: Arc<TcpConfig>,
-    /// Local end: an address of the host, and a port. Several receivers may wait at the same; they get connections
-    /// first come, first served. A connection has the configuration of the receiver that was first when its SYN
-    /// arrived.
+    /// Local end: an address of the host, and a port. Several receivers may wait at the same local end; each new
+    /// connection goes to the one that has waited longest. A connection has the configuration of the receiver that was
+    /// first when its SYN arrived.
     pub local: SocketAddr,
     /// Remote end to accept; `None` accepts any.
     pub remote: Option<SocketAddr>,
@@ -232,7 +232,7 @@ impl Host {
         Ok(Self { line, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Sends, and waits for the outcome.
+    /// Sends the data, and waits for the outcome.
     pub fn send(&self, sending: Sending) -> Result<Outcome, HostError> {
         self.start_sending(sending)?.wait()
     }
@@ -310,7 +310,7 @@ fn open_device(config: &HostConfig) -> io::Result<SyncDevice> {
 /// State of the host's thread.
 struct Driver {
     stack: Stack,
-    /// Links from the device, and to it.
+    /// Links from the device, and to the device.
     air: [Air; 2],
     /// Channels of the callers that wait for an outcome.
     waiting: BTreeMap<Ticket, mpsc::Sender<Outcome>>,

@@ -1,5 +1,5 @@
-//! Bytes of a transfer. Each follows from its position in the stream, so that the receiver can check that it is correct
-//! and in the right place.
+//! Bytes of a transfer. Each byte follows from its position in the stream, so that the receiver can check that it is
+//! correct and in the right place.
 
 /// Returns the eight bytes at `8 * word` (splitmix64, so that positions in the stream have different bytes).
 fn word(word: u64) -> [u8; 8] {

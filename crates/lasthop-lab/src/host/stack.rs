@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Returns whether it accepts a connection with this route.
+    /// Returns whether the receiver accepts a connection with this route.
     fn suits(&self, route: Route) -> bool {
         self.remote.is_none_or(|remote| remote == route.destination)
     }
@@ -278,7 +278,7 @@ impl Stack {
         first
     }
 
-    /// Takes the outcome of an end if it has one, and removes the end when it is over.
+    /// Takes the outcome of an end if it has one, and removes the end once it has finished.
     fn settle(&mut self, now: Instant, route: Route) {
         let Some(end) = self.ends.get_mut(&route) else { return };
         self.outcomes.extend(end.poll_outcome(now));

@@ -58,7 +58,7 @@ impl<'n> Plan<'n> {
     }
 
     /// Returns the routers with an agent: those of the stations, in their order, and with multicast those that send
-    /// copies several ways.
+    /// copies in several directions.
     pub fn agents(&self) -> Vec<NodeId> {
         let Some(mobility) = self.mobility() else { return Vec::new() };
         let mut agents: Vec<NodeId> = mobility.routers(self.network).collect();

@@ -13,7 +13,7 @@ pub struct Datagram {
     pub route: Route,
     /// ECN field.
     pub ecn: Ecn,
-    /// Position of its payload.
+    /// Position of the datagram's payload.
     pub payload: Range<usize>,
 }
 

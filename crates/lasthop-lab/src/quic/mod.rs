@@ -48,7 +48,7 @@ const USUAL_UDP_PAYLOAD: u16 = 1472;
 pub struct HostEnds {
     /// Initiators with their flows.
     pub initiators: Vec<(usize, Box<dyn Initiator>)>,
-    /// Acceptor with the flows to it.
+    /// Acceptor, with the flows that it accepts.
     pub acceptor: Option<(Box<dyn Acceptor>, Vec<usize>)>,
 }
 
@@ -134,7 +134,7 @@ fn on_runtime<T>(run: &Run, work: impl Future<Output = io::Result<T>>) -> io::Re
     done.transpose()
 }
 
-/// Runs `work`, and checks in intervals whether the run has ended.
+/// Runs `work`, and checks at intervals whether the run has ended.
 async fn unless_over<T>(run: &Run, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     loop {
@@ -268,7 +268,7 @@ struct Expected {
     task: Task,
     meter: Arc<Meter>,
     tally: Arc<Tally>,
-    /// Bytes that it is to deliver.
+    /// Bytes that the flow is to deliver.
     bytes: u64,
 }
 

@@ -35,7 +35,7 @@ pub struct Letter {
     pub number: u32,
     /// Bytes of stream data.
     pub data: u32,
-    /// Indicates whether some of them are retransmitted.
+    /// Indicates whether some of these bytes are retransmitted.
     pub resent: bool,
 }
 
@@ -50,7 +50,7 @@ struct End {
     sent: SentSoFar,
     /// Contents of packets by tag, with their datagram's number once a link has seen it.
     packets: BTreeMap<Tag, (Carried, Option<u32>)>,
-    /// Their tags, oldest first.
+    /// Tags of these packets, oldest first.
     order: VecDeque<Tag>,
     datagrams: u32,
     totals: Totals,

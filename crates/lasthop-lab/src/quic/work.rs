@@ -97,7 +97,7 @@ impl From<ReadError> for Unfinished {
     }
 }
 
-/// Sends `bytes` on a stream of their own. Returns when all are acknowledged.
+/// Sends `bytes` on a stream of their own, and waits until all are acknowledged.
 pub async fn send_bulk(connection: &Connection, bytes: u64, tally: &Tally) -> Result<(), Unfinished> {
     let mut stream = connection.open_uni().await?;
     write(&mut stream, bytes).await?;

@@ -1,4 +1,4 @@
-//! Contract of media that schedule frames by themselves: several lines share a medium, and the medium decides which line
+//! Contract of media that schedule frames themselves: several lines share a medium, and the medium decides which line
 //! sends, how many frames at once, and which of them fail and are retransmitted.
 //!
 //! A *line* is one direction of a link. Its frames wait in a queue of the driver; the medium takes them when it sends
@@ -25,13 +25,14 @@ impl<T, F: FnMut(Instant, LineId) -> Option<(T, u32)>> Source<T> for F {
 /// A frame that leaves a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossed<T> {
-    /// The line that sent it.
+    /// Line that sent the frame.
     pub line: LineId,
     /// The frame.
     pub item: T,
-    /// Start of its first transmission.
+    /// Start of the frame's first transmission.
     pub start: Instant,
-    /// Time when the receiver passes it on, without propagation, or when the sender gives it up. May still be to come.
+    /// Time at which the receiver passes the frame on, without propagation, or at which the sender gives it up. May lie
+    /// in the future.
     pub end: Instant,
     /// Result.
     pub fate: Fate,

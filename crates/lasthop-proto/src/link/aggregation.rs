@@ -41,17 +41,17 @@ pub struct Aggregator<T> {
 /// An aggregate that is sent.
 #[derive(Clone, Debug)]
 pub struct Aggregate<T> {
-    /// Bytes of its frames.
+    /// Total bytes of the frames.
     pub bytes: u32,
     /// Additional time on the medium: access and backoff.
     pub access: Duration,
-    /// Number of its frames, resent ones included.
+    /// Number of frames, resent ones included.
     pub frames: u32,
     /// Number of resent frames.
     pub again: u32,
-    /// Frames that the receiver passes on when it is complete, in order.
+    /// Frames that the receiver passes on when the aggregate is complete, in order.
     pub delivered: Vec<T>,
-    /// Frames given up with it, in order.
+    /// Frames given up with the aggregate, in order.
     pub given_up: Vec<T>,
 }
 

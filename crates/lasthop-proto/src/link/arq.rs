@@ -70,7 +70,7 @@ pub enum Timer {
 /// Parameters of both ends, which must agree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArqConfig {
-    /// Frames to retransmit.
+    /// Frames to retransmit when one is missing.
     pub protocol: Protocol,
     /// Maximum number of unacknowledged frames: limited to 1 to [`MAX_WINDOW`]. Stop-and-wait has a window of 1.
     pub window: u16,
@@ -121,8 +121,8 @@ impl<P> Arq<P> {
         Self { sender: Sender::new(&config), receiver: Receiver::new(), out: VecDeque::new(), config }
     }
 
-    /// Returns the number of unacknowledged frames, including given-up ones until the other end knows: at most the
-    /// window.
+    /// Returns the number of unacknowledged frames, including given-up ones until the other end knows of them: at most
+    /// the window.
     pub fn unacknowledged(&self) -> usize {
         self.sender.unacknowledged()
     }

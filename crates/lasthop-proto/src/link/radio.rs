@@ -84,7 +84,7 @@ impl LinkHeader for Header {
 /// End of the hop at which a radio is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// End from which data is sent over the hop: numbers it, and reports its queue.
+    /// End from which data is sent over the hop: numbers the frames, and reports its queue.
     Near,
     /// End at which data arrives: detects missing data.
     Far,
@@ -93,7 +93,7 @@ pub enum End {
 /// Parameters of both ends, which must agree except for the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RadioConfig {
-    /// End at which it is.
+    /// End of the hop at which the radio is.
     pub end: End,
     /// Interval at which the near end reports its queue while it has anything to send.
     pub exchange: Duration,

@@ -91,7 +91,7 @@ fn the_near_end_numbers_and_tells_of_its_queue() {
     assert_eq!(told, [(at(101), 7), (at(201), 3), (at(301), 0)]);
 }
 
-/// A jump beyond any window is no hole but another stream under the same name, which is tracked from there.
+/// A jump beyond any window is not a hole but another stream under the same name, which is tracked from there.
 #[test]
 fn a_stream_far_away_begins_anew() {
     let mut far = Radio::new(CONFIG);

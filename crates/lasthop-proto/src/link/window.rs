@@ -45,7 +45,7 @@ pub struct BlockWindow<T> {
 /// Frames of a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chosen {
-    /// Their bytes together.
+    /// Total bytes of the frames.
     pub bytes: u32,
     /// Number of frames, those retransmitted included.
     pub frames: u32,

@@ -25,11 +25,12 @@ pub struct LinkReport {
     pub largest: u32,
     /// Time since its arrival, in microseconds.
     pub delay: u32,
-    /// Bit map of the 128 packets before it that arrived, the nearest first: low bits of the first word.
+    /// Bit map of arrivals among the 128 packets before the largest one, the nearest first: low bits of the first
+    /// word.
     pub received: [u32; 4],
     /// First missing symbol.
     pub floor: u32,
-    /// Bit map of the 128 symbols after that that are present, the nearest first.
+    /// Bit map of presence among the 128 symbols after the first missing one, the nearest first.
     pub beyond: [u32; 4],
     /// Number of bytes that arrived.
     pub delivered: u32,

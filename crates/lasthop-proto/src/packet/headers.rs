@@ -40,18 +40,18 @@ pub const LONGEST: usize = 11;
 
 /// A header of one of our own protocols.
 pub trait LinkHeader: Sized {
-    /// Its protocol.
+    /// Protocol of the header.
     const PROTOCOL: LinkProtocol;
 
-    /// Returns its bytes, and how many of them count.
+    /// Returns the header's bytes, and the number of bytes in use.
     fn bytes(self) -> ([u8; LONGEST], usize);
 
-    /// Adds it in front of the existing headers. The caller ensures that there is space.
+    /// Adds the header in front of the existing headers. The caller ensures that there is space.
     #[inline]
     fn put(self, headers: &mut LinkHeaders) {
         let (bytes, len) = self.bytes();
         let put = headers.push(Self::PROTOCOL, &bytes[..len]);
-        debug_assert!(put.is_ok(), "no room for a header");
+        debug_assert!(put.is_ok(), "no space for a header");
     }
 }
 

@@ -54,11 +54,11 @@ impl Sight {
 /// Indicates whether an acknowledgment may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// By a later one with a larger number.
+    /// By a later acknowledgment with a larger number.
     Replaceable(Seq),
-    /// Never: it is one of a series of duplicates with this number.
+    /// Never: the acknowledgment is one of a series of duplicates with this number.
     Duplicate(Seq),
-    /// Never: it carries more information.
+    /// Never: the acknowledgment carries more information.
     Telling,
 }
 
@@ -73,7 +73,7 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 struct Waiting<T> {
-    /// Its position in the order of arrival, or that of an acknowledgment which it replaced.
+    /// Position of the acknowledgment in the order of arrival, or that of one that it replaced.
     turn: u64,
     item: T,
 }
@@ -97,9 +97,10 @@ impl<T: Queued> AckAware<T> {
     }
 
     /// Enqueues a packet. Packets dropped because of it are added to `dropped`: the packet itself if the queue is full,
-    /// and acknowledgments that it makes redundant. It takes the position of the first of these, so that the
-    /// connection's latest number does not wait longer than without a filter: at the end, behind data, one would be
-    /// replaced by the next for as long as they arrive faster than the queue drains.
+    /// and acknowledgments that it makes redundant. A new acknowledgment takes the position of the first one that it
+    /// replaces, so that the connection's latest number does not wait longer than without a filter. At the end of the
+    /// queue, behind data, each acknowledgment would be replaced by the next while they arrive faster than the queue
+    /// drains.
     pub fn push(&mut self, item: T, sight: Sight, dropped: &mut Vec<T>) {
         let (standing, place) = match sight {
             Sight::Other => (None, None),
@@ -124,9 +125,9 @@ impl<T: Queued> AckAware<T> {
         }
     }
 
-    /// Removes acknowledgments made redundant by one of `ack`. Returns its own standing, and the position that has
-    /// become free. A series of duplicates stays complete, including the first, since a sender counts them; remaining
-    /// packets of its connection keep their order.
+    /// Removes acknowledgments made redundant by `item`, which acknowledges `ack`. Returns the standing of `item`, and
+    /// the position that has become free. A series of duplicates stays complete, including the first, since a sender
+    /// counts them; remaining packets of its connection keep their order.
     fn make_way(&mut self, item: &T, ack: Seq, dropped: &mut Vec<T>) -> (Standing, Option<u64>) {
         let mut standing = Standing::Replaceable(ack);
         let mut place = None;

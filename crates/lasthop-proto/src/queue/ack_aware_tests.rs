@@ -82,9 +82,9 @@ fn one_acknowledgment_says_what_all_before_it_said() {
     assert_eq!((bench.drain(), &bench.dropped[..]), ([1].into(), &[0][..]));
 }
 
-/// The latest takes the position of the oldest that it replaces: data in between does not delay it, however often it is
-/// replaced. Remaining packets of its own connection keep their order; an acknowledgment that replaces nothing goes to
-/// the end.
+/// The latest takes the position of the oldest that it replaces: data in between does not delay it, regardless of the
+/// number of replacements. Remaining packets of its own connection keep their order; an acknowledgment that replaces
+/// nothing goes to the end.
 #[test]
 fn news_do_not_lose_their_turn() {
     let mut bench = Bench::new(config(Switch::On, Switch::Off));

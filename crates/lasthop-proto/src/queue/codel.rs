@@ -49,7 +49,7 @@ pub struct CoDel {
     dropping: bool,
     /// 1/√count in units of 2⁻¹⁶.
     inverse_root: u16,
-    /// Time at which the delay, above the target since one interval before, permits a drop.
+    /// Time at which the delay permits a drop: one interval after it first exceeded the target.
     above_until: Option<Ticks>,
     drop_next: Ticks,
 }
@@ -92,7 +92,7 @@ impl CoDel {
         at.plus(((u64::from(self.interval) * root) >> 32) as u32)
     }
 
-    /// Takes the first packet off the line; returns whether the delay permits dropping it.
+    /// Removes the first packet from the queue; returns whether its delay permits dropping it.
     fn take<T: Queued>(&mut self, now: Ticks, line: &mut Line<T>, backlog: &mut Backlog) -> (Option<T>, bool) {
         let Some(first) = line.pop_front() else {
             self.above_until = None;
@@ -187,7 +187,7 @@ impl CoDel {
         self.ecn.is_on() && tell(item)
     }
 
-    /// Accounts for `drops` packets dropped from the line because of a limit, as if CoDel had dropped them.
+    /// Accounts for `drops` packets dropped from the line because a limit was reached, as if CoDel had dropped them.
     pub(super) fn strengthen(&mut self, drops: u32) {
         self.count = self.count.wrapping_add(drops);
     }

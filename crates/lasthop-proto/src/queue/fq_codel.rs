@@ -55,10 +55,10 @@ pub struct FqCoDel<T> {
 struct Flow<T> {
     line: Line<T>,
     bytes: u64,
-    /// Bytes that it may still send in its turn.
+    /// Bytes that the line may still send in its turn.
     deficit: i64,
     control: CoDel,
-    /// On if it is in one of the two lists.
+    /// On if the line is in one of the two lists.
     listed: Switch,
 }
 

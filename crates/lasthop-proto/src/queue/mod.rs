@@ -43,7 +43,7 @@ impl QueueLimit {
 pub struct Backlog {
     /// Number of packets.
     pub packets: u32,
-    /// Their length on the wire, in bytes.
+    /// Length of the packets on the wire, in bytes.
     pub bytes: u64,
 }
 
@@ -77,7 +77,7 @@ pub enum QueueSpec {
 }
 
 impl QueueSpec {
-    /// Returns whether it marks ECN-capable packets where it would drop others.
+    /// Returns whether the queue marks ECN-capable packets where it would drop others.
     pub const fn marks(&self) -> bool {
         match self {
             Self::Fifo(_) | Self::AckAware(_) => false,
@@ -86,7 +86,7 @@ impl QueueSpec {
         }
     }
 
-    /// Returns whether it removes acknowledgments that later ones make redundant.
+    /// Returns whether the queue removes acknowledgments that later ones make redundant.
     pub const fn filters(&self) -> bool {
         matches!(self, Self::AckAware(config) if config.filter.is_on())
     }
@@ -100,13 +100,13 @@ impl From<QueueLimit> for QueueSpec {
 
 /// Packet interface required by a managed queue.
 pub trait Queued {
-    /// Returns its length on the wire, in bytes.
+    /// Returns the packet's length on the wire, in bytes.
     fn bytes(&self) -> u32;
 
-    /// Returns a key of its flow and direction.
+    /// Returns a key that identifies the packet's flow and direction.
     fn flow(&self) -> u32;
 
-    /// Marks it (RFC 3168 §5) if it is ECN-capable; returns whether it is marked now.
+    /// Marks the packet (RFC 3168 §5) if it is ECN-capable; returns whether it is marked now.
     fn mark(&mut self) -> bool;
 }
 

@@ -112,7 +112,7 @@ fn what_takes_no_marks_is_dropped_under_ecn_too() {
     assert_eq!((popped, dropped.len()), (43, SCHEDULE.len()));
 }
 
-/// Below the target, or with at most one packet behind it, nothing is too late, however long it lasts.
+/// CoDel drops nothing while delays stay below the target, or while at most one packet waits behind the first.
 #[test]
 fn short_waits_and_short_lines_are_left_alone() {
     let (mut queue, mut dropped) = (codel(Switch::Off), Vec::new());

@@ -29,7 +29,7 @@ pub struct Incoming<'a> {
     pub window: u32,
     /// Sequence space that the segment occupies.
     pub seq_len: u32,
-    /// Its first sequence number.
+    /// First sequence number of the segment.
     pub seq: Seq,
     /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,

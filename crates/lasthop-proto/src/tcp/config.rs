@@ -75,7 +75,7 @@ impl Recovery {
         (Self::Rack, SackAlgorithm::Sack1),
     ];
 
-    /// Returns whether it asks the peer for selective acknowledgments.
+    /// Returns whether the sender asks the peer for selective acknowledgments.
     pub const fn uses_sack(self) -> bool {
         matches!(self, Self::SACK | Self::Rack)
     }

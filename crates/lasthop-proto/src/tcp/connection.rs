@@ -37,15 +37,15 @@ const LEAST_MSS: u32 = 48;
 /// Initial parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Flow that it is an end of.
+    /// Flow that the connection is an end of.
     pub flow: FlowId,
-    /// Its side.
+    /// Side of the end.
     pub side: Side,
-    /// Its keys.
+    /// Keys of the end.
     pub config: Arc<TcpConfig>,
-    /// Its initial sequence number.
+    /// Initial sequence number of the end.
     pub iss: Seq,
-    /// Phase of its host's ticks.
+    /// Phase of the host's ticks.
     pub phase: TickPhase,
     /// On if changes of the congestion window are reported.
     pub watch: Switch,
@@ -148,14 +148,14 @@ impl Connection {
         }
     }
 
-    /// Opens actively: the SYN leaves at the next poll. A connection that is over stays closed.
+    /// Opens actively: the SYN leaves at the next poll. A closed connection stays closed.
     pub fn connect(&mut self) {
         if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::SynSent;
         }
     }
 
-    /// Waits for a SYN. A connection that is over stays closed.
+    /// Waits for a SYN. A closed connection stays closed.
     pub fn listen(&mut self) {
         if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::Listen;
@@ -240,7 +240,7 @@ impl Connection {
         self.state
     }
 
-    /// Returns the flow that it is an end of.
+    /// Returns the flow that the connection is an end of.
     pub fn flow(&self) -> FlowId {
         self.flow
     }
@@ -266,8 +266,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether its share of the host's queue is limited, so that its driver has to report when segments leave
-    /// ([`Node::schedule_departure`]).
+    /// Returns whether the connection's share of the host's queue is limited, so that its driver has to report when
+    /// segments leave ([`Node::schedule_departure`]).
     #[inline]
     pub fn bounds_host_queue(&self) -> bool {
         self.config.bounds_host_queue()

@@ -5,7 +5,7 @@ use crate::time::{Duration, Instant};
 /// Length of the window (Linux `tcp_min_rtt_wlen`).
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// The best sample, and the best of those after it, twice.
+/// The best sample, the best one after it, and the best one after that.
 #[derive(Clone, Copy, Debug)]
 pub struct MinRtt([(Instant, Duration); 3]);
 

@@ -47,9 +47,9 @@ pub struct Receiver {
     rcv_adv: Seq,
     /// `rcv_nxt` as acknowledged last (RFC 7323 §4.3: `Last.ACK.sent`).
     last_ack_sent: Seq,
-    /// In-order bytes that the application has not read, as far as the window is concerned.
+    /// In-order bytes that count against the window because the application has not read them.
     unread: u64,
-    /// Bytes of `unread` that it reads as soon as the due acknowledgment has left.
+    /// Bytes of `unread` that the application reads as soon as the due acknowledgment has left.
     reading: u64,
     /// Stream bytes received in order.
     received: u64,
@@ -173,13 +173,13 @@ impl Receiver {
         self.linux.start(now, timestamps);
     }
 
-    /// Returns whether it requires more information on arrivals than [`Receiver::on_data`] takes.
+    /// Returns whether the receiver requires more information on arrivals than [`Receiver::on_data`] takes.
     #[inline]
     pub fn is_linux(&self) -> bool {
         self.linux.is_linux()
     }
 
-    /// Records a data packet's mark, and whether its sender has answered the echo of an earlier one (CWR).
+    /// Records a data packet's mark, and whether its sender has answered the echo of an earlier mark (CWR).
     pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
         if cwr.is_on() {
             self.marks.echo = Switch::Off;
@@ -292,7 +292,7 @@ impl Receiver {
         self.due == AckDue::Now || self.has_early_report()
     }
 
-    /// Returns when a delayed acknowledgment leaves.
+    /// Returns the time at which a delayed acknowledgment leaves.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let delayed = match self.due {

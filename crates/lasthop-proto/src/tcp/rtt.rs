@@ -33,9 +33,10 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
     count(to) - count(from)
 }
 
-/// Returns when a Linux timer fires that is set at `now` to expire `span` later: at a tick, with the span in ticks
-/// rounded up. The wheel has levels of 64 slots. Each counts in eight times the ticks of the level below, and a slot
-/// fires when it has passed completely (`calc_index`). `phase` is the age of the tick counter at the start of the run.
+/// Returns the time at which a Linux timer fires that is set at `now` to expire `span` later: at a tick, with the span
+/// in ticks rounded up. The wheel has levels of 64 slots. Each counts in eight times the ticks of the level below, and
+/// a slot fires when it has passed completely (`calc_index`). `phase` is the age of the tick counter at the start of
+/// the run.
 pub(super) fn jiffies_deadline(
     now: Instant,
     span: Duration,
@@ -62,7 +63,7 @@ fn wheel_level(ticks: u64) -> u32 {
 struct Rounds {
     /// Smoothed deviation, in quarters of a microsecond.
     mdev: i64,
-    /// Its maximum in this round.
+    /// Maximum of the deviation in this round.
     mdev_max: i64,
     /// Number whose acknowledgment ends the round.
     end: Seq,
@@ -137,7 +138,7 @@ impl RttEstimator {
     }
 
     /// Takes a sample like [`RttEstimator::sample`] on a connection at `snd_una` and `snd_nxt`. A round of Linux's rule
-    /// is over when the data outstanding at its end is acknowledged.
+    /// ends when the data outstanding at its end is acknowledged.
     pub fn sample_in_round(&mut self, sent: Instant, now: Instant, snd_una: Seq, snd_nxt: Seq) {
         let first = !self.has_sample;
         self.sample(sent, now);
@@ -267,12 +268,12 @@ impl RttEstimator {
         }
     }
 
-    /// Returns when a timer started now with the timeout in force fires.
+    /// Returns the time at which a timer fires that is started now with the timeout in force.
     pub fn deadline(&self, now: Instant) -> Instant {
         self.deadline_after(now, self.rto())
     }
 
-    /// Returns when a timer of `span` started now fires: after n-1 to n ticks if timers tick.
+    /// Returns the time at which a timer of `span` fires that is started now: after n-1 to n ticks if timers tick.
     pub fn deadline_after(&self, now: Instant, span: Duration) -> Instant {
         match self.config.common.clock {
             Clock::Fine => now + span,
@@ -392,9 +393,10 @@ mod tests {
         }
     }
 
-    /// A constant round trip leads to itself plus the minimum. A jump by 80 ms counts in full: the deviation is 0 + 80
-    /// in quarters of which four count, so 80 ms, below the minimum; of 480 ms, 60 ms enter srtt and 480 ms count. The
-    /// deviation stays for a round and falls by a quarter of the difference to 200 ms each round after.
+    /// With a constant round trip, the timeout is the round trip plus the minimum. A jump by 80 ms counts in full: the
+    /// deviation is 0 + 80 in quarters, of which four count, so 80 ms, below the minimum. Of a jump by 480 ms, 60 ms
+    /// enter srtt, and 480 ms count. The deviation stays for a round, and then falls each round by a quarter of the
+    /// difference to 200 ms.
     #[test]
     fn linux_variance_rises_at_once_and_falls_by_quarters() {
         let mut linux = linux();

@@ -22,11 +22,11 @@ pub struct Need {
 pub struct SendBuffer {
     /// Maximum memory in use (`sk_sndbuf`).
     size: u32,
-    /// Limit of its growth (`tcp_wmem[2]`).
+    /// Limit of the buffer's growth (`tcp_wmem[2]`).
     most: u32,
     /// Stream position up to which the application has written.
     written: u64,
-    /// True if the application found it full, and waits (`SOCK_NOSPACE`).
+    /// True if the application found the buffer full, and waits (`SOCK_NOSPACE`).
     is_awaited: bool,
 }
 
@@ -59,9 +59,9 @@ impl SendBuffer {
         self.is_awaited
     }
 
-    /// Lets the application write up to position `end` of the stream: whole segments, until the buffer is full. One
-    /// that waits for capacity continues when a third of the buffer is free (`sk_stream_write_space`). Returns whether
-    /// it wrote anything.
+    /// Lets the application write up to position `end` of the stream: whole segments, until the buffer is full. An
+    /// application that waits for capacity continues when a third of the buffer is free (`sk_stream_write_space`).
+    /// Returns whether it wrote anything.
     pub fn fill(&mut self, una_pos: u64, end: u64, mss: u32) -> bool {
         let held = self.written.saturating_sub(una_pos);
         let free = u64::from(self.size).saturating_sub(held);

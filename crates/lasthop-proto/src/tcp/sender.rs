@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether its SYN has left.
+    /// Returns whether the sender's SYN has left.
     pub fn has_begun(&self) -> bool {
         self.stream.snd_max() != self.stream.iss()
     }
@@ -78,7 +78,7 @@ impl Sender {
         each!(&self.kind, sender => sender.window(&self.stream))
     }
 
-    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is no sign of
+    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is not a sign of
     /// congestion (RFC 1191 §6.4). Congestion control continues to count in segments of the initial size.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
         if mss < self.stream.mss() {
@@ -152,8 +152,8 @@ impl Sender {
         self.stream.wake();
     }
 
-    /// Processes an acknowledgment with data if it brings no news to a sender with nothing outstanding. Returns whether
-    /// it did.
+    /// Processes an acknowledgment with data if it carries no new information to a sender with nothing outstanding.
+    /// Returns whether it did.
     #[inline]
     pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
         let nothing_new =
@@ -184,7 +184,7 @@ impl Sender {
         AckVerdict::Taken
     }
 
-    /// Returns when the next timer expires.
+    /// Returns the time at which the next timer expires.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let timers = [self.stream.persist_timer(), each!(&self.kind, sender => sender.wake_time())];
@@ -207,7 +207,7 @@ impl Sender {
         self.stream.is_awake()
     }
 
-    /// Records when the segment polled last begins transmission.
+    /// Records the time at which the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         each!(&mut self.kind, sender => sender.schedule_departure(now, queued));
     }

@@ -20,9 +20,9 @@ use crate::time::{Duration, Instant};
 /// Effect of a new acknowledgment on the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// Restarts it.
+    /// Restarts the timer.
     Restart,
-    /// Lets it run.
+    /// Lets the timer run.
     Keep,
 }
 
@@ -56,7 +56,7 @@ pub struct Stream {
     una_pos: u64,
     /// Stream bytes written by the application.
     queued: u64,
-    /// On if a FIN follows them.
+    /// On if a FIN follows the written bytes.
     closed: Switch,
     /// Send buffer, if it is auto-tuned.
     buffer: Option<SendBuffer>,
@@ -224,7 +224,7 @@ impl Stream {
         self.syn_retries
     }
 
-    /// Returns when the retransmission timer expires.
+    /// Returns the time at which the retransmission timer expires.
     #[inline]
     pub fn rto_timer(&self) -> Option<Instant> {
         self.rto_timer

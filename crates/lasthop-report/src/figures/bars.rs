@@ -22,7 +22,7 @@ pub struct BarChart {
 /// One bar of each group.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct BarSeries {
-    /// Name of the series, as `LAN, 8 KB`.
+    /// Name of the series, such as `LAN, 8 KB`.
     pub name: String,
     /// Bars, one per group; `None` if there is no number.
     pub bars: Vec<Option<Bar>>,

@@ -39,7 +39,7 @@ pub struct LinePoint {
     pub x: f64,
     /// Measured number.
     pub y: f64,
-    /// Half of its 95 % confidence interval.
+    /// Half width of the 95 % confidence interval.
     pub ci95: Option<f64>,
     /// Published number.
     pub published: Option<f64>,
@@ -67,7 +67,8 @@ pub struct StepSeries {
 }
 
 impl LineChart {
-    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). Further series have colours by index.
+    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). The index of a series is its colour
+    /// number if `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let style = |number| (Mark::of_series(number), colour(number));
@@ -125,7 +126,8 @@ fn low_end(point: &LinePoint) -> f64 {
 }
 
 impl WindowPlot {
-    /// Draws the plot; `colours` are the colour numbers of its lines. Further lines have colours by index.
+    /// Draws the plot; `colours` are the colour numbers of its lines. The index of a line is its colour number if
+    /// `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));

@@ -67,8 +67,8 @@ pub const fn palette(colour: usize) -> usize {
     sequence::palette(colour)
 }
 
-/// Figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart, as the
-/// pages' script expects it ([`crate::charts`]).
+/// Figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, in addition to the fields of the chart, as
+/// the pages' script expects it ([`crate::charts`]).
 #[derive(Clone, PartialEq, Serialize, Debug)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Figure {
@@ -138,7 +138,7 @@ impl Figure {
         self.scene(colours).png()
     }
 
-    /// Returns the names of its series, in order, if these are dots or lines.
+    /// Returns the names of the figure's series, in order, if these are dots or lines.
     pub fn series_names(&self) -> Vec<&String> {
         match self {
             Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),

@@ -30,7 +30,7 @@ pub enum Sample {
     Mark(Mark, f64, RGBColor),
     /// Line.
     Line(RGBColor),
-    /// Line with a mark on it.
+    /// Line with a mark.
     LineAndMark(Mark, RGBColor),
     /// Sign for published numbers.
     Published,
@@ -91,7 +91,7 @@ fn legend_lines(legend: &[(String, Sample)]) -> Vec<Vec<(usize, f64)>> {
             lines.push(Vec::new());
             x = MARGIN;
         }
-        lines.last_mut().expect("a line was just made").push((entry, x));
+        lines.last_mut().expect("a line was just added").push((entry, x));
         x += width;
     }
     lines

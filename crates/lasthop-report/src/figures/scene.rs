@@ -167,7 +167,7 @@ impl Scene {
         self.shapes.push(Shape::Text { at, text: text.to_owned(), size, align, run });
     }
 
-    /// Adds a mark; `size` is its radius.
+    /// Adds a mark with radius `size`.
     pub fn mark(&mut self, mark: Mark, (x, y): Point, size: f64, colour: RGBColor) {
         let area = |corners: &[Point]| Shape::Area {
             points: corners.iter().map(|(dx, dy)| (x + dx * size, y + dy * size)).collect(),

@@ -1,5 +1,5 @@
 //! Packets over time: a dot for each, and a cross for retransmissions.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashSet;
 
@@ -39,7 +39,8 @@ const DOT: f64 = 2.0;
 const CROSS: f64 = 4.0;
 
 impl SequencePlot {
-    /// Draws the plot; `colours` are the colour numbers of its series' dots. Further series have colours by index.
+    /// Draws the plot; `colours` are the colour numbers of its series' dots. The index of a series is its colour number
+    /// if `colours` has none for it.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let place = |number: usize| colours.get(number).copied().unwrap_or(number);
         let dot_colour = |number: usize| dot_colour(place(number));
@@ -102,7 +103,7 @@ impl SequencePlot {
 /// Order in which crosses take colours: the first three series of dots have the others.
 const CROSSES: [usize; 6] = [5, 3, 1, 4, 2, 0];
 
-/// Returns every other one of six colours, and after three series those between them.
+/// Returns every second one of six colours for the first three series, and then the colours in between.
 pub(super) const fn dot_colour(series: usize) -> RGBColor {
     colour(palette(series))
 }

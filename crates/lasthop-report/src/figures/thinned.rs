@@ -1,5 +1,5 @@
 //! Points of a plot that may be more than it can show.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::HashSet;
 

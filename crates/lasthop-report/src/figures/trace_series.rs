@@ -1,5 +1,5 @@
 //! Series for sequence and window plots from a recorded run.
-#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
+#![expect(clippy::disallowed_types, reason = "only looked up, so its order does not matter")]
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -100,7 +100,7 @@ choices! {
 }
 
 impl LinkPreset {
-    /// Returns its values.
+    /// Returns the preset's values.
     pub const fn config(self) -> ArqConfig {
         match self {
             // The receiver requests a frame as soon as it detects a gap, and twice more; the sender keeps it until

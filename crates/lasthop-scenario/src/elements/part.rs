@@ -25,11 +25,11 @@ keys! {
 pub(crate) struct Kind {
     /// Name in `kind = "NAME"`.
     pub name: &'static str,
-    /// Keys, besides those of its place.
+    /// Keys of the kind, besides those of the element's place.
     pub keys: &'static [&'static [&'static str]],
-    /// Ends of the link at which it is present.
+    /// Ends of the link at which the element is present.
     pub ends: Ends,
-    /// Reads its keys; `common` contains the settings of all endpoints.
+    /// Reads the element's keys; `common` contains the settings of all endpoints.
     pub read: fn(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error>,
 }
 
@@ -40,7 +40,7 @@ impl PartialEq for Kind {
 }
 
 impl Kind {
-    /// Returns all its keys.
+    /// Returns all keys of this kind of element.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().flat_map(|keys| keys.iter().copied())
     }
@@ -103,12 +103,12 @@ pub(crate) struct Beyond<'d> {
 }
 
 impl Beyond<'_> {
-    /// Makes them send SMART numbers.
+    /// Makes the hosts beyond the link send SMART numbers.
     pub(super) fn send_smart_acks(&mut self) {
         self.hosts.iter().for_each(|host| self.duties[*host].smart_acks = Switch::On);
     }
 
-    /// Sets their loss recovery.
+    /// Sets the loss recovery of the hosts beyond the link.
     pub(super) fn recover(&mut self, recovery: Recovery) {
         self.hosts.iter().for_each(|host| self.duties[*host].recovery = recovery);
     }

@@ -43,7 +43,7 @@ pub struct TwoEnded {
     pub target: Duration,
     /// Interval for `target`.
     pub interval: Duration,
-    /// Flows that bypass it.
+    /// Flows that bypass the element.
     pub past: Vec<FlowId>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct TwoEndedSettings {
 }
 
 impl TwoEndedSettings {
-    /// Sets the flows that bypass it.
+    /// Sets the flows that bypass the element.
     pub fn passing(mut self, past: Vec<FlowId>) -> Self {
         self.end.past = past;
         self

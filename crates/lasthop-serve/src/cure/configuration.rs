@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use super::words::Words;
 use crate::refusal::Refusal;
 
-/// Returns what `cure` installs: `{"files": [{"name", "text"}], "steps": [..]}`, with files as `lasthop advise --out`
-/// writes them. The gateway takes `interface`; the two-ended link `near` and `far` (hosts; one is enough), `near-key`
-/// and `far-key` (public keys, generated at each end, so that no private key is sent), `behind-near` and `behind-far`
-/// (networks), and the hop's rates `down` and `up` in bits per second, with `turns=1` on a half-duplex medium.
+/// Returns the installation of `cure`: `{"files": [{"name", "text"}], "steps": [..]}`, with files as `lasthop advise
+/// --out` writes them. The gateway takes `interface`; the two-ended link `near` and `far` (hosts; one is enough),
+/// `near-key` and `far-key` (public keys, generated at each end, so that no private key is sent), `behind-near` and
+/// `behind-far` (networks), and the hop's rates `down` and `up` in bits per second, with `turns=1` on a half-duplex
+/// medium.
 ///
 /// # Errors
 ///
-/// Returns an error with the parameter, and what is expected.
+/// Returns an error with the parameter, and the expected form.
 pub fn configuration(query: &str) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let cure = words.take("cure").unwrap_or_default();

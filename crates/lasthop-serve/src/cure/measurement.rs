@@ -29,7 +29,7 @@ const KEYS: [&str; 4] = ["rate", "delay", "wire-delay", "queue"];
 ///
 /// # Errors
 ///
-/// Returns an error with the file or parameter and what is expected, or if `stop` ended the work.
+/// Returns an error with the file or parameter and the expected form, or if `stop` ended the work.
 pub fn link(query: &str, body: &[u8], stop: &dyn Fn() -> bool) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let files = words.files(body)?;
@@ -105,7 +105,7 @@ fn answer(link: &MeasuredLink) -> Result<Value, Refusal> {
     }))
 }
 
-/// Describes one direction for people.
+/// Describes one direction in sentences.
 fn told(way: &str, fitted: &Fitted) -> Value {
     let Fitted { name, form, report, .. } = fitted;
     let mut said = vec![report.losses()];

@@ -1,4 +1,4 @@
-//! Figures of a measured link: data, with the model beside it.
+//! Figures of a measured link: data, and the model for comparison.
 
 use lasthop_fit::{Beside, Clock};
 use lasthop_report::figures::{

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 ///
 /// # Errors
 ///
-/// Returns an error with the file, and what is expected.
+/// Returns an error with the file, and the expected form.
 pub fn prove(query: &str, body: &[u8]) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let files = words.files(body)?;

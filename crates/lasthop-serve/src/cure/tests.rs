@@ -79,7 +79,7 @@ fn what_is_no_measurement_is_refused_in_a_line() {
     assert!(link("", b"", &|| false).unwrap_err().message.contains("give 1 to 8"));
 }
 
-/// A probe's report names its traces; no other files are read, nor any of this machine.
+/// A probe's report names its traces; no other file of this machine is read.
 #[test]
 fn only_what_came_with_the_request_is_read() {
     let report = r#"{ "lasthop_probe": 1, "server": "x", "one_way_delay_ms": 5.0,

@@ -236,7 +236,7 @@ impl Value for KeyText {
     }
 }
 
-/// Returns whether it is the text of a key.
+/// Returns whether the value is the text of a key.
 pub(super) fn is_key(data: &Data) -> bool {
     matches!(data, Data::String(text) if Base64::decode(text.trim(), &mut [0; 32]).is_ok_and(|key| key.len() == 32))
 }

@@ -1,4 +1,4 @@
-//! On-off source, as ns-2's `Application/Traffic/Exponential`.
+//! On-off source, as in ns-2's `Application/Traffic/Exponential`.
 
 use lasthop_proto::random::Stream;
 use lasthop_proto::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Web browsing, as ns-2's class `Http` (`tcl/http/http.tcl`) with the distributions of Mah (INFOCOM 1997).
+//! Web browsing, as in ns-2's class `Http` (`tcl/http/http.tcl`) with the distributions of Mah (INFOCOM 1997).
 
 use lasthop_proto::random::Stream;
 use lasthop_proto::time::Instant;
@@ -44,7 +44,7 @@ pub struct WebReport {
     pub pages: u64,
     /// Bytes of the replies of these pages.
     pub reply_bytes: u64,
-    /// Completion time of the last of them.
+    /// Completion time of the last of these pages.
     pub end: Instant,
 }
 

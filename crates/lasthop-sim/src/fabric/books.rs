@@ -37,7 +37,7 @@ impl Fabric {
         }
     }
 
-    /// Counts an endpoint's timeout as spurious if nothing of the data that it was for is lost.
+    /// Counts an endpoint's timeout as spurious if none of the data that it retransmits was lost.
     pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
         if self.judges_timeouts.is_on()
             && let Event::Timeout { seq } = event

@@ -69,7 +69,7 @@ impl Fabric {
         }
     }
 
-    /// Sends the datagrams that were due before `now` at the source of a leg, if it has one.
+    /// Sends the datagrams that were due before `now` at the source of a leg, if the leg has a source.
     pub(super) fn catch_up_on(&mut self, now: Instant, leg: LegId) {
         if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
             self.datagrams += wire.catch_up(now);

@@ -37,8 +37,8 @@ impl Fabric {
         }
     }
 
-    /// Returns when the packet that an endpoint has just sent, with `bytes` of payload, begins transmission. A packet
-    /// that goes to an element does not wait in the host's queue.
+    /// Returns the time at which the packet that an endpoint has just sent, with `bytes` of payload, begins
+    /// transmission. A packet that goes to an element does not wait in the host's queue.
     pub fn queued(&mut self, now: Instant, endpoint: usize, bytes: u32) -> Queued {
         let Hop::Leg(id) = self.first_hops[endpoint] else { return Queued::NOT };
         let known = |start: Option<Instant>| start.filter(|start| *start > now).map_or(Departure::Now, Departure::At);

@@ -19,7 +19,7 @@ struct Post {
     table: Table,
     /// Destination of the router in the routes.
     destination: Destination,
-    /// Its link in the direction of the host.
+    /// Link of the station in the direction of the host.
     down: LegId,
     /// First hop to the host while attached here.
     direct: Hop,

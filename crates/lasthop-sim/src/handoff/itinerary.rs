@@ -12,7 +12,7 @@ use super::{HandoffKind, Mobility, Moves};
 pub struct Course {
     /// Station that the host leaves.
     pub from: usize,
-    /// Station that it goes to.
+    /// Station that the host goes to.
     pub to: usize,
 }
 

@@ -8,22 +8,22 @@ use crate::network::{LinkId, Network, NodeId};
 
 /// A host that moves among base stations: the stations, the times of its moves, and the handling of its packets.
 ///
-/// A handoff takes `detection`, `registration` and `route_update`, one after another. The host receives nothing from
-/// the old station from the start. It is attached to the new one after registration, and remote packets are routed
-/// there after the update.
+/// A handoff takes `detection`, `registration` and `route_update`, one after another. From its start, the host receives
+/// nothing from the old station. It is attached to the new one after registration, and remote packets are routed there
+/// after the update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mobility {
     /// The moving host.
     pub host: NodeId,
     /// Links of the host, each to another router, its base stations. It starts at the first.
     pub stations: Vec<LinkId>,
-    /// Times of its moves.
+    /// Times of the host's moves.
     pub moves: Moves,
     /// Handling of packets during a handoff.
     pub kind: HandoffKind,
     /// Time until the host detects that it needs another station.
     pub detection: Duration,
-    /// Time from detection until the new station has registered it.
+    /// Time from detection until the new station has registered the host.
     pub registration: Duration,
     /// Time from registration until routes change. If `None`, it is the sum of the links' delays from the new station
     /// to the place of the change.
@@ -57,7 +57,7 @@ pub enum HandoffKind {
     /// Packets in the old station's queue, and those that arrive there until routes change, are lost. Routes change at
     /// the host's peers.
     Hard,
-    /// The old station keeps these packets, and forwards them when it learns of the new station.
+    /// The old station keeps packets for the host, and forwards them when it learns of the new station.
     Forwarding,
     /// All stations receive the packets for the host; those where it is absent keep the latest. The new one sends those
     /// that the host lacks. Routes do not change.
@@ -69,16 +69,16 @@ pub enum HandoffKind {
 /// Handling of soft state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoftState {
-    /// The new station starts without it.
+    /// The new station starts without the state.
     Lost,
-    /// The new station has it when the host arrives.
+    /// The new station has the state when the host arrives.
     Mirrored,
 }
 
 /// Handling of the session between the two ends of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkSession {
-    /// Both ends start afresh.
+    /// Both ends start without state.
     Anew,
     /// The session continues between the host and the new station.
     Moved,

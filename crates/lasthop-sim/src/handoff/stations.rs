@@ -17,7 +17,7 @@ use crate::pool::PacketPool;
 /// Number of most recently received packets that the host reports to the new station, which sends those that follow.
 const TOLD: usize = 3;
 
-/// Identity of a packet in its flow; copies have the same.
+/// Identity of a packet in its flow; its copies share the identity.
 type Key = (u32, Side, u32, u32, u32);
 
 /// Handling of a packet for the host at a station where it is absent.

@@ -36,7 +36,7 @@ pub struct Ways {
     sets: Vec<Routes>,
     /// Routers of the stations.
     routers: Vec<NodeId>,
-    /// Leg in front of which each element stands.
+    /// Leg that each element precedes.
     elements: Vec<LegId>,
     /// Delay, rate and far node of each leg.
     wires: Vec<(Duration, Rate, NodeId)>,

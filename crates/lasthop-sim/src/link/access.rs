@@ -79,7 +79,7 @@ pub(super) fn cell(spec: CellSpec, links: &[&LinkSpec], root: Root) -> Box<dyn A
 }
 
 impl SharedCarrier for AccessCarrier {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         if self.queues[place].push(now, frame, look, Switch::Off) == Accepted::Dropped {
             return Accepted::Dropped;
         }

@@ -16,9 +16,9 @@ use crate::network::{LinkId, LinkSpec, Medium, Network, WifiLink};
 use crate::trace::DropReason;
 
 /// A medium that several directions share. Each has a *place*, numbered from 0.
-pub(super) trait SharedCarrier: Send {
+pub(super) trait SharedCarrier {
     /// Queues a frame. `look` returns the properties of its packet.
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted;
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted;
 
     /// Returns the time of the next event.
     fn poll_deadline(&self) -> Option<Instant>;
@@ -79,9 +79,27 @@ pub(super) trait SharedCarrier: Send {
     }
 }
 
+/// A shared medium of any kind. Without dynamic calls: half-duplex links have several for each frame.
+enum AnyShared {
+    HalfDuplex(Box<SharedMedium>),
+    Channel(Box<SharedChannel>),
+    Access(Box<AccessCarrier>),
+}
+
+/// Evaluates an expression for the medium in an [`AnyShared`].
+macro_rules! with {
+    ($shared:expr, $carrier:ident => $result:expr) => {
+        match $shared {
+            AnyShared::HalfDuplex($carrier) => $result,
+            AnyShared::Channel($carrier) => $result,
+            AnyShared::Access($carrier) => $result,
+        }
+    };
+}
+
 /// A shared medium, and the leg of each of its places. Its events are filed under the first leg.
 struct Shared {
-    carrier: Box<dyn SharedCarrier>,
+    carrier: AnyShared,
     legs: Vec<LegId>,
 }
 
@@ -158,37 +176,36 @@ impl Carrier {
     }
 
     /// Creates the medium of `links`, which have the same kind of medium.
-    fn shared(links: &[&LinkSpec], root: Root) -> Box<dyn SharedCarrier> {
+    fn shared(links: &[&LinkSpec], root: Root) -> AnyShared {
+        let access = |medium| AnyShared::Access(Box::new(AccessCarrier::new(medium, links, root)));
         match &links[0].medium {
             &Medium::HalfDuplex { frame_overhead, turnaround } => {
-                Box::new(SharedMedium::new(links[0], frame_overhead, turnaround, root))
+                AnyShared::HalfDuplex(Box::new(SharedMedium::new(links[0], frame_overhead, turnaround, root)))
             }
-            Medium::Wifi { wifi: WifiLink { channel, .. }, .. } => {
-                Box::new(AccessCarrier::new(access::wifi(*channel, links, root), links, root))
-            }
-            Medium::Cell { cell, .. } => {
-                Box::new(AccessCarrier::new(access::cell(cell.spec, links, root), links, root))
-            }
-            Medium::Duplex | Medium::Shared { .. } => Box::new(SharedChannel::new(links, root)),
+            Medium::Wifi { wifi: WifiLink { channel, .. }, .. } => access(access::wifi(*channel, links, root)),
+            Medium::Cell { cell, .. } => access(access::cell(cell.spec, links, root)),
+            Medium::Duplex | Medium::Shared { .. } => AnyShared::Channel(Box::new(SharedChannel::new(links, root))),
         }
     }
 
     /// Queues a frame on `leg`. `look` returns the properties of its packet. Returns the result as well as the leg under
     /// which the carrier's events are filed.
+    #[inline]
     pub fn enqueue(
         &mut self,
         media: &mut Media,
         now: Instant,
         leg: LegId,
         frame: Frame,
-        look: impl Fn() -> Sight,
+        look: impl FnOnce() -> Sight,
     ) -> (Accepted, LegId) {
         match self {
             Self::Own(wire) => (wire.enqueue(now, frame), leg),
             Self::Managed(wire) => (wire.enqueue(now, frame, look), leg),
             Self::Crossed(wire) => (wire.enqueue(now, frame), leg),
             Self::Shared { medium, place } => {
-                let accepted = media.0[*medium].carrier.enqueue(now, *place, frame, &mut || look());
+                let accepted =
+                    with!(&mut media.0[*medium].carrier, carrier => carrier.enqueue(now, *place, frame, look));
                 (accepted, media.source(*medium))
             }
             Self::Cut(_) => (Accepted::Dropped, leg),
@@ -196,6 +213,7 @@ impl Carrier {
     }
 
     /// Processes the events due at `now` of the carrier whose events are filed under `leg`.
+    #[inline]
     pub fn advance(&mut self, media: &mut Media, now: Instant, leg: LegId) -> Advanced {
         match self {
             Self::Own(wire) => {
@@ -212,8 +230,8 @@ impl Carrier {
             }
             Self::Shared { medium, .. } => {
                 let Shared { carrier, legs } = &mut media.0[*medium];
-                let arrival = carrier.advance(now).map(|(place, sent)| (legs[place], sent));
-                Advanced { arrival, next: carrier.poll_deadline() }
+                let (arrival, next) = with!(carrier, carrier => (carrier.advance(now), carrier.poll_deadline()));
+                Advanced { arrival: arrival.map(|(place, sent)| (legs[place], sent)), next }
             }
             Self::Cut(_) => Advanced { arrival: None, next: None },
         }
@@ -224,7 +242,9 @@ impl Carrier {
         match self {
             Self::Own(wire) => wire.first().map(|(_, at)| at),
             Self::Managed(wire) => wire.poll_deadline(),
-            Self::Shared { medium, .. } if media.source(*medium) == leg => media.0[*medium].carrier.poll_deadline(),
+            Self::Shared { medium, .. } if media.source(*medium) == leg => {
+                with!(&media.0[*medium].carrier, carrier => carrier.poll_deadline())
+            }
             Self::Shared { .. } | Self::Crossed(_) | Self::Cut(_) => None,
         }
     }
@@ -235,12 +255,14 @@ impl Carrier {
     }
 
     /// Returns a frame that the carrier of `leg` dropped, its leg, and the reason.
+    #[inline]
     pub fn take_dropped(&mut self, media: &mut Media, leg: LegId) -> Option<(LegId, Frame, DropReason)> {
         match self {
             Self::Managed(wire) => wire.take_dropped().map(|(frame, why)| (leg, frame, why)),
             Self::Shared { medium, .. } => {
                 let Shared { carrier, legs } = &mut media.0[*medium];
-                carrier.take_dropped().map(|(place, frame, why)| (legs[place], frame, why))
+                let dropped = with!(carrier, carrier => carrier.take_dropped());
+                dropped.map(|(place, frame, why)| (legs[place], frame, why))
             }
             Self::Own(_) | Self::Crossed(_) | Self::Cut(_) => None,
         }
@@ -250,19 +272,22 @@ impl Carrier {
     pub fn keep_begun(&mut self, media: &mut Media) {
         match self {
             Self::Managed(wire) => wire.keep_begun(),
-            Self::Shared { medium, place } => media.0[*medium].carrier.keep_begun(*place),
+            Self::Shared { medium, place } => {
+                with!(&mut media.0[*medium].carrier, carrier => carrier.keep_begun(*place))
+            }
             Self::Cut(open) => open.keep_begun(media),
             Self::Own(_) | Self::Crossed(_) => {}
         }
     }
 
     /// Returns a frame that began transmission on the carrier of `leg`, and its leg.
+    #[inline]
     pub fn take_begun(&mut self, media: &mut Media, leg: LegId) -> Option<(LegId, Frame)> {
         match self {
             Self::Managed(wire) => wire.take_begun().map(|frame| (leg, frame)),
             Self::Shared { medium, .. } => {
                 let Shared { carrier, legs } = &mut media.0[*medium];
-                carrier.take_begun().map(|(place, frame)| (legs[place], frame))
+                with!(carrier, carrier => carrier.take_begun()).map(|(place, frame)| (legs[place], frame))
             }
             Self::Own(_) | Self::Crossed(_) | Self::Cut(_) => None,
         }
@@ -274,7 +299,7 @@ impl Carrier {
             Self::Own(wire) => wire.waiting(now),
             Self::Managed(wire) => wire.waiting(),
             Self::Crossed(wire) => wire.waiting(now),
-            Self::Shared { medium, place } => media.0[*medium].carrier.waiting(*place),
+            Self::Shared { medium, place } => with!(&media.0[*medium].carrier, carrier => carrier.waiting(*place)),
             Self::Cut(_) => 0,
         }
     }
@@ -285,7 +310,7 @@ impl Carrier {
             Self::Own(wire) => wire.held(),
             Self::Managed(wire) => wire.held(),
             Self::Crossed(wire) => wire.held(),
-            Self::Shared { medium, place } => media.0[*medium].carrier.waiting(*place),
+            Self::Shared { medium, place } => with!(&media.0[*medium].carrier, carrier => carrier.waiting(*place)),
             Self::Cut(carrier) => carrier.held(media),
         }
     }
@@ -296,7 +321,7 @@ impl Carrier {
             Self::Own(wire) => wire.busy(now),
             Self::Managed(wire) => wire.busy(now),
             Self::Crossed(wire) => wire.busy(now),
-            Self::Shared { medium, place } => media.0[*medium].carrier.busy(now, *place),
+            Self::Shared { medium, place } => with!(&media.0[*medium].carrier, carrier => carrier.busy(now, *place)),
             Self::Cut(carrier) => carrier.busy(media, now),
         }
     }
@@ -306,7 +331,7 @@ impl Carrier {
         match self {
             Self::Own(wire) => wire.cut(now),
             Self::Managed(wire) => wire.cut(now),
-            Self::Shared { medium, place } => media.0[*medium].carrier.cut(now, *place),
+            Self::Shared { medium, place } => with!(&mut media.0[*medium].carrier, carrier => carrier.cut(now, *place)),
             Self::Crossed(_) | Self::Cut(_) => Cut::default(),
         }
     }

@@ -111,7 +111,7 @@ impl SharedChannel {
 }
 
 impl SharedCarrier for SharedChannel {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         let id = StationId(place);
         // A frame that begins at once never waits, and needs no space in the queue.
         let claims = self.claims.contains(&id);

@@ -60,7 +60,7 @@ impl SharedMedium {
 }
 
 impl SharedCarrier for SharedMedium {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: &mut dyn FnMut() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         let direction = Direction::BOTH[place];
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };

@@ -15,7 +15,7 @@ pub(super) struct FromEndpoint<'a> {
     pub fabric: &'a mut Fabric,
     pub now: Instant,
     pub index: usize,
-    /// Indicates whether it tracks when its packets leave the host's queue.
+    /// Indicates whether the endpoint tracks when its packets leave the host's queue.
     pub asks: bool,
 }
 

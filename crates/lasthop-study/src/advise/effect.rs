@@ -49,7 +49,7 @@ impl Effect {
 pub struct Factor {
     /// The ratio.
     pub mean: f64,
-    /// Its 95 % interval; a point for a single run.
+    /// 95 % interval of the factor; a point for a single run.
     pub interval: (f64, f64),
 }
 

@@ -1,4 +1,4 @@
-//! Simulations for an advice, and the advice from their results.
+//! Simulations for an advice, and the advice derived from their results.
 
 use std::ops::Range;
 

@@ -62,7 +62,7 @@ impl Advice {
         }
         let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
         if doubts.is_empty() {
-            return "none certainly gains at least 3 % on this link without harming a use".to_owned();
+            return "none is certain to gain at least 3 % on this link without harming a use".to_owned();
         }
         format!("{}; a longer or denser measurement with `lasthop probe` may decide", doubts.join("; "))
     }
@@ -104,7 +104,7 @@ impl Cured {
         })
     }
 
-    /// Returns its factors of improvement, use by use.
+    /// Returns the cure's factors of improvement, use by use.
     fn gained(&self) -> String {
         if !self.gain.is_finite() {
             return "without it, nothing gets through".to_owned();
@@ -124,13 +124,13 @@ impl Cured {
 }
 
 impl Effect {
-    /// Returns the factor of improvement for people.
+    /// Formats the factor of improvement for display.
     pub fn times(&self) -> String {
         self.factor.map_or("from 0".to_owned(), |factor| times(factor.mean))
     }
 }
 
-/// Formats a gain for people.
+/// Formats a gain for display.
 pub fn times(gain: f64) -> String {
     if gain.is_finite() { format!("{gain:.2}") } else { "from 0".to_owned() }
 }

@@ -68,7 +68,7 @@ impl Cell {
         }
     }
 
-    /// Returns its name for people, in parts.
+    /// Returns the parts of the cell's display name.
     pub fn words(&self) -> Vec<String> {
         let testbed = [self.scheme.to_owned(), self.testbed.to_owned(), format!("buffers of {} KB", self.buffer_kb)];
         let varied = match self.experiment {
@@ -80,13 +80,13 @@ impl Cell {
         testbed.into_iter().chain(varied).collect()
     }
 
-    /// Returns its task.
+    /// Returns the cell's task.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;
         Ok(Task::new(&scenario, scheme, seed, runs)?)
     }
 
-    /// Returns its scenario and scheme.
+    /// Returns the cell's scenario and scheme.
     pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = testbed_scenario(self.testbed, self.buffer_kb)?;
         let errors = match self.experiment {
@@ -104,7 +104,7 @@ impl Cell {
         Ok((scenario, scheme(NAME, self.scheme)?))
     }
 
-    /// Returns the table that contains it.
+    /// Returns the table that contains the cell.
     fn table(&self) -> Option<&'static str> {
         let family = Scheme::by_name(self.scheme)?.family;
         match (self.experiment, family) {

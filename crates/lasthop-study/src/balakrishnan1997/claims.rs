@@ -130,7 +130,7 @@ fn no_timeouts(c: &mut Claimant) -> Option<()> {
         for (testbed, buffer) in TESTBEDS {
             let cell = format!("{scheme}/{testbed}/{buffer}");
             let timeouts = c.results.get(&cell, "timeouts")?.mean;
-            c.check(timeouts == 0.0, format!("{cell} {timeouts:.2} timeouts a transfer"));
+            c.check(timeouts == 0.0, format!("{cell} {timeouts:.2} timeouts per transfer"));
         }
     }
     Some(())

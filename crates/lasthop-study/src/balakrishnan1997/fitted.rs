@@ -3,7 +3,7 @@
 /// A value of the testbeds that only the published throughputs support.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
-    /// Built-in scenarios that have it.
+    /// Built-in scenarios that have the value.
     pub scenarios: &'static [&'static str],
     /// Key of the scenario.
     pub key: &'static str,

@@ -18,7 +18,7 @@ const HOPS: [(&str, &str, &str); 5] = [
     ("five", "radio-4", "hop-5"),
 ];
 
-/// Hops with a link protocol: none, the last or all of those on the path.
+/// Hops with a link protocol: none, the last, or all hops of the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeats {
     None,

@@ -10,34 +10,34 @@ use crate::study::{Results, StudyError, scheme};
 
 /// A topic.
 pub(super) trait Subject: Sync {
-    /// Returns the word that selects its table and its figure.
+    /// Returns the word that selects the topic's table and figure.
     fn id(&self) -> &'static str;
 
-    /// Returns its title, in a line.
+    /// Returns the topic's title, one line.
     fn title(&self) -> &'static str;
 
-    /// Returns its cells, in the order of the table.
+    /// Returns the topic's cells, in the order of the table.
     fn points(&self) -> Vec<Point>;
 
-    /// Returns the names of the metrics in its table.
+    /// Returns the names of the metrics in the topic's table.
     fn measures(&self) -> &'static [&'static str] {
         &["throughput"]
     }
 
-    /// Returns whether its table shows that metric of a cell; false if it has no meaning there.
+    /// Returns whether the topic's table shows that metric of a cell; false if the metric has no meaning for that cell.
     fn shows(&self, _point: &Point, _measure: &str) -> bool {
         true
     }
 
-    /// Returns a part of a cell's name for people, if it differs from the part itself.
+    /// Returns the display form of a part of a cell's name, if it differs from the part itself.
     fn reads(&self, _part: &str) -> Option<String> {
         None
     }
 
-    /// Returns the axes of its figure.
+    /// Returns the axes of the topic's figure.
     fn axes(&self) -> Axes;
 
-    /// Returns its claims, as far as `results` has the cells.
+    /// Returns the topic's claims for which `results` has the cells.
     fn claims(&self, results: &Results) -> Vec<Claim>;
 
     /// Returns further information for readers, such as its sources.
@@ -80,7 +80,7 @@ impl Point {
         self
     }
 
-    /// Returns its scenario and scheme.
+    /// Returns the cell's scenario and scheme.
     pub(super) fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = Scenario::builtin(self.scenario)?.with_overrides(&self.set)?;
         Ok((scenario, scheme(NAME, self.scheme)?))
@@ -107,7 +107,7 @@ pub(super) struct Axes {
     pub y: &'static str,
 }
 
-/// Returns a cell's name for people, in parts, without the topic's word.
+/// Returns the parts of a cell's display name, without the topic's word.
 pub(super) fn words(subject: &dyn Subject, cell: &str) -> Vec<String> {
     let part = |part: &str| {
         // Names of schemes are unchanged.

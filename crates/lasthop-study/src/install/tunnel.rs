@@ -20,13 +20,13 @@ pub const NOBODY: &str = "far-end.invalid";
 /// Properties of one end.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct End {
-    /// Host at which the other end reaches it, with a port if it is not 51900; `None` if only this end initiates.
+    /// Host at which the other end reaches this end, with a port if it is not 51900; `None` if only this end initiates.
     pub host: Option<String>,
-    /// File of its private key.
+    /// File of this end's private key.
     pub key_file: String,
     /// Public key in base64.
     pub public_key: String,
-    /// Networks behind it, whose packets use the tunnel.
+    /// Networks behind this end, whose packets use the tunnel.
     pub behind: Vec<String>,
 }
 

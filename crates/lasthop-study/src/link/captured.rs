@@ -52,7 +52,7 @@ pub(super) struct Captured {
 pub(super) struct Way {
     /// Number of the flow.
     pub flow: usize,
-    /// Its losses to corruption, as a table.
+    /// Losses of the flow to corruption, as a table.
     pub losses: String,
     /// Rate in bits per second, if a queue revealed it.
     pub rate: Option<f64>,
@@ -73,7 +73,7 @@ struct Shown {
     mean_rtt_ms: Option<f64>,
     /// Number of losses of unknown cause, and of all losses.
     unknown: (u64, u64),
-    /// Rate in bits per second of the policer that dropped packets, and number of these.
+    /// Rate in bits per second of the policer that dropped packets, and number of these packets.
     policed: Option<(f64, u64)>,
 }
 
@@ -218,13 +218,13 @@ impl Way {
         })
     }
 
-    /// Returns its rate, if a queue revealed it.
+    /// Returns the link's rate, if a queue revealed it.
     fn rate_told(&self) -> Option<Told> {
         let value = format!("{} kbps", (self.rate? / 1e3).round().max(1.0));
         Some(Told { value, origin: format!("lasthop diagnose, flow {}: rate of the bottleneck", self.flow) })
     }
 
-    /// Returns its queue at that rate, in bits per second.
+    /// Returns the link's queue at `rate`, in bits per second.
     fn queue_told(&self, rate: f64) -> Told {
         let (longest, overflowed) = self.queue;
         let packets = (longest * rate / 8e3 / self.packet).round();
@@ -336,7 +336,7 @@ impl Captured {
 }
 
 impl Way {
-    /// Fits models to its losses, and states how the scenario reproduces the rest.
+    /// Fits models to the direction's losses, and describes the scenario's agreement with the other observations.
     fn fitted(&self, access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
         let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown, .. } = self.shown;
         let reading = of_text(access, path, &self.losses, None)?;

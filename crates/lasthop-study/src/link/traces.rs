@@ -31,7 +31,7 @@ pub struct Fitted {
     pub over_time: Vec<(f64, f64)>,
     /// Observations other than losses.
     pub seen: Seen,
-    /// Statement about how the scenario reproduces the measurement.
+    /// Statement on the scenario's agreement with the measurement.
     pub statement: Statement,
     /// Losses, packet by packet, if no model fits them.
     pub(super) losses: Vec<bool>,

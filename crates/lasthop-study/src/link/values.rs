@@ -48,7 +48,7 @@ fn of_rate(key: &str) -> bool {
 }
 
 impl MeasuredLink {
-    /// Describes the link in a line: rate, delay, queue, as far as known, and losses.
+    /// Describes the link in one line: rate, delay and queue, if known, and losses.
     pub fn words(&self) -> String {
         let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
         let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };

@@ -11,11 +11,11 @@ use super::{Measure, Summary, carried, delays, summaries_json, summarise_each};
 pub struct FlowRow {
     /// Name of the flow.
     pub flow: String,
-    /// Kind of its application: `transfer`, `quic`, `datagrams`, `call`, `web` or `idle`.
+    /// Kind of the flow's application: `transfer`, `quic`, `datagrams`, `call`, `web` or `idle`.
     pub kind: &'static str,
-    /// Name of the host that opens it.
+    /// Name of the host that opens the flow.
     pub from: String,
-    /// Name of the host that accepts it.
+    /// Name of the host that accepts the flow.
     pub to: String,
     /// Metrics over the runs, in a fixed order.
     pub measures: Vec<Summary>,

@@ -109,7 +109,7 @@ size = "4 MB"
         remarks(&scenario, &task.network, &[Measured { scheme: scenario.scheme().name, links: &rows }])
     }
 
-    /// CUBIC fills a queue of 50 packets; a remark says that it is the default.
+    /// CUBIC fills a queue of 50 packets; a remark states that this size is the default.
     #[test]
     fn a_default_queue_that_overflows_is_remarked() {
         let [remark] = &remarks_of(&[])[..] else { panic!("one remark") };

@@ -56,7 +56,7 @@ impl Beside {
         Self::Judged { cure, promised, measured, kept: judge(promised, measured) }
     }
 
-    /// Describes it in a line.
+    /// Describes the comparison in one line.
     pub fn words(&self) -> String {
         let (promised, measured, kept) = match self {
             Self::Nothing(why) => return format!("promise: {why}"),
@@ -97,7 +97,7 @@ pub fn put_into(report: &mut Value, promise: &Promise) {
     }
 }
 
-/// Formats with two significant digits below 10, and as whole numbers at 100 and above.
+/// Formats a number with two significant digits below 10, and as a whole number at 100 and above.
 pub fn digits(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

@@ -48,7 +48,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns application and cross traffic for people.
+    /// Returns the display name of application and cross traffic.
     fn words(&self) -> [&'static str; 2] {
         let application = if self.application == "web-browsing" { "web browsing" } else { "file transfer" };
         let congestion = if self.congestion == "udp-on-off" { "bursts of UDP" } else { "no cross traffic" };
@@ -84,7 +84,7 @@ pub struct Cell {
     pub setting: Setting,
     /// Index of the frame loss rate.
     pub loss: usize,
-    /// TCP's recovery and the link protocol, as `SACK/SR`.
+    /// TCP's recovery and the link protocol, such as `SACK/SR`.
     pub combination: &'static str,
 }
 
@@ -96,7 +96,7 @@ impl Cell {
         format!("{wan}{application}/{error_model}/{congestion}/{}/{}", FRAME_LOSS[self.loss], self.combination)
     }
 
-    /// Returns its name for people, in parts.
+    /// Returns the parts of the cell's display name.
     pub fn words(&self) -> Vec<String> {
         let (tcp, link) = self.combination.split_once('/').unwrap_or((self.combination, "Raw"));
         let link = if link == "SR" { "selective repeat" } else { "bare link" };
@@ -110,13 +110,13 @@ impl Cell {
         [losses.as_str(), tcp, link, application, congestion, testbed].map(str::to_owned).to_vec()
     }
 
-    /// Returns its task.
+    /// Returns the cell's task.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;
         Ok(Task::new(&scenario, scheme, seed, runs)?)
     }
 
-    /// Returns its scenario and scheme.
+    /// Returns the cell's scenario and scheme.
     pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let web = if self.setting.application == "web-browsing" { "-web" } else { "" };
         let udp = if self.setting.congestion == "udp-on-off" { "-udp" } else { "" };

@@ -10,7 +10,7 @@ use crate::study::Results;
 /// Maximum relative difference of two throughputs that count as equal, including their intervals.
 const MARGIN: f64 = 0.03;
 
-/// Checks the study's three answers (A) and four findings (F), as far as `results` has the cells.
+/// Checks the study's three answers (A) and four findings (F), if `results` has the cells.
 pub fn check(results: &Results) -> Vec<Claim> {
     let claim =
         |id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>| claims::claim(results, id, text, gather);

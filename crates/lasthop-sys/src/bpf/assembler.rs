@@ -48,7 +48,7 @@ pub enum When {
     Equal = 0x10,
     /// The first is greater.
     Greater = 0x20,
-    /// They have common bits.
+    /// The two have common bits.
     Common = 0x40,
     /// The two differ.
     Differ = 0x50,
@@ -157,7 +157,8 @@ impl Assembler {
         self.push(STORE | size as u8, to, R0, offset, value)
     }
 
-    /// Emits `R0` = packet bytes at offset `at`, in network order; the program returns 0 if they do not exist.
+    /// Emits code that loads packet bytes at offset `at`, in network order, into `R0`; the program returns 0 if they do
+    /// not exist.
     pub fn load_packet(&mut self, size: Size, at: i32) -> &mut Self {
         self.push(LOAD_ABSOLUTE | size as u8, R0, R0, 0, at)
     }

@@ -30,9 +30,9 @@ const INFO_CHECKSUM_NOT_VERIFIED: u32 = 1 << 2;
 /// Packet that waits in the kernel for its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queued<'b> {
-    /// Number in its queue.
+    /// Number of the packet in its queue.
     pub id: u32,
-    /// Hook at which it waits.
+    /// Hook at which the packet waits.
     pub hook: Hook,
     /// Firewall mark.
     pub mark: u32,
@@ -46,7 +46,7 @@ pub struct Queued<'b> {
     pub extent: Extent,
     /// Single packet or super-segment.
     pub shape: Shape,
-    /// State of its checksum field.
+    /// State of the packet's checksum field.
     pub checksum: Checksum,
 }
 

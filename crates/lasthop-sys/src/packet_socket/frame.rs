@@ -101,7 +101,7 @@ impl LinkHeader {
         Some(Self { bytes, len: (ETHERNET + TAG) as u8 })
     }
 
-    /// Returns its bytes on the wire.
+    /// Returns the header's bytes on the wire.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

@@ -23,9 +23,9 @@ pub struct PeerId(pub u32);
 pub struct TunnelConfig {
     /// Identity of this end.
     pub credentials: Credentials,
-    /// Its capabilities; a session uses those of both ends.
+    /// Capabilities of this end; a session uses those that both ends have.
     pub capabilities: Capabilities,
-    /// Carrier of its datagrams.
+    /// Carrier of this end's datagrams.
     pub carrier: Carrier,
     /// MTU of the interface towards the peers, in bytes: of an IP packet, or after the Ethernet header.
     pub link_mtu: u16,
@@ -38,9 +38,9 @@ pub struct PeerConfig {
     pub key: PublicKey,
     /// Preshared key; all zeros for none.
     pub preshared: PresharedKey,
-    /// Address at which it is called; `None` for a peer that calls.
+    /// Address at which the peer is called; `None` for a peer that calls.
     pub endpoint: Option<SocketAddr>,
-    /// Inner networks assigned to it.
+    /// Inner networks assigned to the peer.
     pub allowed: Vec<IpNet>,
     /// Time without traffic after which a keep-alive is sent, so that address translators keep their entry; the session
     /// then starts at once. `None`: it starts when there is data to send.
@@ -53,10 +53,10 @@ pub enum PeerError {
     /// The peer has this end's own key.
     #[error("the peer's public key is this end's own")]
     Own,
-    /// Another peer has its key.
+    /// Another peer has the same key.
     #[error("another peer has the same public key")]
     Key,
-    /// Another peer has one of its prefixes.
+    /// Another peer has one of the peer's prefixes.
     #[error("allowed network {0} is already assigned to another peer")]
     Prefix(IpNet),
     /// There are [`MOST_PEERS`] peers already.
@@ -113,7 +113,7 @@ pub enum Event {
     Path {
         /// The peer.
         peer: PeerId,
-        /// Its address.
+        /// Address of the peer.
         address: SocketAddr,
         /// Bytes of UDP payload that pass initially.
         size: u16,
@@ -141,7 +141,7 @@ pub enum Event {
     Version {
         /// The peer.
         peer: PeerId,
-        /// Its version.
+        /// Version that the peer uses.
         version: u8,
     },
 }

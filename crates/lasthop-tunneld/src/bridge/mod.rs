@@ -53,7 +53,7 @@ pub enum BridgeError {
     /// The interface is unsuitable.
     #[error("{0}")]
     Interface(String),
-    /// Another tunnel uses it.
+    /// Another tunnel uses the interface.
     #[error("interface {0}: another tunnel already intercepts its frames; frames would loop between the two")]
     Taken(String),
     /// The kernel refused an operation.

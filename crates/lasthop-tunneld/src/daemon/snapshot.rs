@@ -15,7 +15,7 @@ use crate::link::{Link, Tally, shown};
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Number of their bytes.
+    /// Total number of bytes of the packets.
     pub bytes: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct PeerSnapshot {
     pub released: u64,
     /// Packets to the peer that were dropped at the entrance.
     pub dropped: u64,
-    /// Times that a TCP sender was signalled by receive-window clamping instead of a drop.
+    /// Number of times that a TCP sender was signalled by receive-window clamping instead of a drop.
     pub windows_cut: u64,
     /// Feedback frames sent to the peer.
     pub feedback: u64,
@@ -126,9 +126,9 @@ pub struct PeerSnapshot {
 pub struct ArmSnapshot {
     /// TCP connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
+    /// Geometric mean of the connections' goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
-    /// Geometric mean of their round-trip times over the hop, in seconds.
+    /// Geometric mean of the connections' round-trip times over the hop, in seconds.
     pub rtt_seconds: Option<f64>,
     /// Packets sent, of all flows; each counts once.
     pub packets: u64,
@@ -146,9 +146,9 @@ pub struct ComparisonSnapshot {
     pub untreated: ArmSnapshot,
     /// Ratio of the goodputs of repaired connections to those of unrepaired ones.
     pub gain: Option<Gain>,
-    /// Ratio of their round-trip times.
+    /// Ratio of the round-trip times of repaired connections to those of unrepaired ones.
     pub delay: Option<Gain>,
-    /// Difference of their loss rates.
+    /// Difference of the loss rates of unrepaired and repaired flows.
     pub loss: Option<Difference>,
 }
 
@@ -198,7 +198,7 @@ impl Snapshot {
 /// Time without a datagram from a peer after which its path is unknown. An end with keep-alive sends more often.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// Returns the state of repair as far as recent datagrams show it.
+/// Returns the state of repair according to recent datagrams.
 fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
     if is_idle { "idle" } else { link.hop.state(now).name() }

@@ -11,7 +11,7 @@ use crate::inner::fit::{Oversize, clamp, oversize};
 use crate::inner::frame::{self, LENGTH};
 use crate::inner::packet::Packet;
 
-/// Number of signs of life within the silence after which an end is considered gone.
+/// Number of signs of life within the silence after which an end is considered disconnected.
 const SIGNS: u64 = 6;
 
 /// Additional state on a bridge.

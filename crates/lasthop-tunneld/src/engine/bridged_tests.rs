@@ -288,7 +288,7 @@ fn an_end_that_goes_away_says_so() {
     assert_eq!(world.takes(), [false; 2]);
 }
 
-/// Without losses no end is considered gone; at 10 % loss only when all signs of life were lost.
+/// Without losses, no end is considered disconnected; at 10 % loss, only when all signs of life were lost.
 #[test]
 fn signs_of_life_are_enough() {
     for (loss, most) in [(0, 0), (100_000, 3)] {

@@ -18,11 +18,11 @@ const QUOTED: [usize; 2] = [548, 1232];
 /// Handling of a packet that is too big.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Oversize {
-    /// Send it in these fragments.
+    /// Send the packet in these fragments.
     Parts(Vec<Vec<u8>>),
-    /// Report the MTU to its sender with this packet.
+    /// Report the MTU to the sender with this packet.
     Answer(Vec<u8>),
-    /// Drop it without a report.
+    /// Drop the packet without a report.
     Drop,
 }
 

@@ -1,6 +1,6 @@
-//! Ethernet frames of the inner network in the form that the link carries: each follows its length, so that a frame
-//! decoded from a combination has its length. The first byte is below 0x40, which distinguishes it from every IP
-//! packet.
+//! Ethernet frames of the inner network in the form that the link carries: each is preceded by its length, so that the
+//! length of a frame decoded from a combination is known. The first byte is below 0x40, which distinguishes it from
+//! every IP packet.
 
 use std::ops::Range;
 

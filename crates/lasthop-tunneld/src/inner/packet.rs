@@ -28,7 +28,7 @@ impl fmt::Debug for Packet {
 }
 
 impl Packet {
-    /// Creates a packet to be sent; `view` is its result of [`look`].
+    /// Creates a packet to be sent; `view` is the result of [`look`] for it.
     pub fn outgoing(bytes: &[u8], view: &View, keys: &impl BuildHasher) -> Self {
         Self { bytes: bytes.into(), flow: view.flow(bytes, keys), traffic: view.traffic(bytes) }
     }
@@ -69,7 +69,7 @@ impl Packet {
         Some(Self { bytes: bytes.into(), flow: 0, traffic: Traffic::Datagram })
     }
 
-    /// Returns its bytes, starting at the IP header or at the length of the frame.
+    /// Returns the packet's bytes, starting at the IP header or at the length of the frame.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -99,7 +99,7 @@ impl Packet {
         }
     }
 
-    /// Returns its ECN field.
+    /// Returns the packet's ECN field.
     pub fn ecn(&self) -> Ecn {
         self.ip().map_or(Ecn::NotEct, |at| ecn(&self.bytes[at..]))
     }
@@ -198,7 +198,7 @@ impl Vector {
         Self(Form::Sum(bytes.to_vec()))
     }
 
-    /// Appends its bytes to `to`.
+    /// Appends the vector's bytes to `to`.
     pub fn write(&self, to: &mut Vec<u8>) {
         match &self.0 {
             Form::Packet(chain, bytes) => {

@@ -20,7 +20,7 @@ pub type SharedRecorder = Rc<RefCell<Recorder>>;
 pub struct Tape {
     /// The recording.
     pub recorder: SharedRecorder,
-    /// Number of its peer.
+    /// Number of the link's peer.
     pub peer: u32,
 }
 

@@ -133,7 +133,7 @@ impl Player {
         Self(node)
     }
 
-    /// Returns the player's decision, or an error that says why it cannot decide.
+    /// Returns the player's decision, or the reason why it cannot decide.
     pub fn play(&mut self, now: Instant, told: &Told) -> Result<Said, &'static str> {
         let Self(node) = self;
         let (mut due, mut decision) = (Due::Yes, Decision::default());

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::JsonArgs;
 
-/// Packet captures, and what to say of them.
+/// Packet captures, and options of the report.
 #[derive(Args, Debug)]
 pub struct DiagnoseArgs {
     /// Captures in pcap or pcapng format, possibly gzipped; `-` reads standard input. Consecutive files form one capture

@@ -56,7 +56,7 @@ pub struct LinkArgs {
     pub at: Option<Vantage>,
 }
 
-/// A link, what can be changed, and what it is for.
+/// A link, the changes that the user can make, and the uses of the link.
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
     #[command(flatten)]

@@ -21,7 +21,7 @@ use crate::progress::{Runs, note};
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Numbers of runs without `-n`: the next one is tried while a gain may be chance.
+/// Numbers of runs without `-n`: the next number is tried while a gain may be due to chance.
 const ROUNDS: [u32; 3] = [10, 20, 40];
 
 pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
@@ -74,7 +74,7 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     installation.map_or(Ok(()), |it| it.write(&advice, &promise, plan.hop_rates()))
 }
 
-/// Opens the scenario, or makes one from a measurement, with a remark on that.
+/// Opens the scenario, or creates one from a measurement, with a remark on the measurement.
 fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
     let path = Path::new(&args.scenario.scenario);
     if path.is_dir() && args.scenario.scenario.to_str().is_none_or(|name| Scenario::builtin_text(name).is_none()) {

@@ -66,7 +66,7 @@ pub fn status<S: DeserializeOwned>(
     }
 }
 
-/// Returns the rate in bits per second of what `bytes` counts, between two answers of the same worker.
+/// Returns the rate in bits per second of the traffic that `bytes` counts, between two answers of the same worker.
 pub fn rate_since<T>(answer: &Status<T>, before: Option<&Status<T>>, bytes: impl Fn(&T) -> u64) -> Option<f64> {
     let before = before.filter(|before| before.worker == answer.worker)?;
     let seconds = answer.uptime_seconds - before.uptime_seconds;
@@ -129,7 +129,8 @@ pub fn span(seconds: f64) -> String {
     told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Describes two arms that have no interval yet: goodputs, numbers of connections, and what is still missing.
+/// Describes two arms that have no interval yet: goodputs, numbers of connections, and the missing number of
+/// connections.
 fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     let arm = |index: usize, name: &str| match goodputs[index] {
         Some(bits) => format!("{} {name} ({})", rate(bits), count(flows[index], "connection")),
@@ -161,7 +162,7 @@ pub struct Compared {
     pub ab: f64,
     /// Number of connections measured.
     pub flows: [u64; 2],
-    /// Means of their goodputs, in bits per second.
+    /// Means of the connections' goodputs, in bits per second.
     pub goodputs: [Option<f64>; 2],
     /// Ratio of the goodputs.
     pub gain: Option<Gain>,

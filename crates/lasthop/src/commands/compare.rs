@@ -46,7 +46,7 @@ const USUAL: [(&str, &str); 6] = [
 /// Heading of the throughput relative to that of the first scheme.
 const RATIO: &str = "ratio";
 
-/// Timeouts of a relay, beside those of the source; runs that did not finish, and runs with starved flows.
+/// Timeouts of a relay, in addition to those of the source; runs that did not finish, and runs with starved flows.
 const RELAY: (&str, &str) = ("relay_timeouts", "relay timeouts");
 const UNFINISHED: (&str, &str) = ("incomplete", "unfinished");
 const STARVED: (&str, &str) = ("starved", "starved");
@@ -60,7 +60,7 @@ const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
 /// Delays of datagrams.
 const DATAGRAMS: [(&str, &str); 2] = [("one_way_delay_p50", "one-way p50 ms"), ("one_way_delay_p95", "one-way p95 ms")];
 
-/// Metrics of calls: loss, lateness, delay, and perceived quality.
+/// Metrics of calls: lost and late packets, delay, and perceived quality.
 const CALLS: [(&str, &str); 5] = [
     ("call_lost", "lost"),
     ("call_late", "late"),

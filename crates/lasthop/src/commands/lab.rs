@@ -281,7 +281,7 @@ struct TimeLeft {
     begun: Instant,
     /// Seconds of each run in order; empty if the simulation itself would take long.
     each: Vec<f64>,
-    /// Their sum, if known.
+    /// Sum of these durations, if known.
     expected: Option<f64>,
 }
 

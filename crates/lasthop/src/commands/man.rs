@@ -35,7 +35,7 @@ pub fn execute(args: &ManArgs) -> Result<(), Error> {
     Ok(stdout().lock().write_all(&page)?)
 }
 
-/// Returns the page's name, as `lasthop-gateway-status`.
+/// Returns the page's name, such as `lasthop-gateway-status`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

@@ -104,7 +104,7 @@ fn together(runs: &[(String, Series)]) -> Result<Rows, ReportError> {
 /// Run that was followed.
 struct Followed {
     series: TransferSeries,
-    /// Time in seconds at which it was stopped.
+    /// Time in seconds at which the run was stopped.
     stopped_at: Option<f64>,
 }
 

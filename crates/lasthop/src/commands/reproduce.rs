@@ -73,7 +73,7 @@ fn samples(plan: &Plan, values: Vec<f64>) -> Samples {
 struct Journal {
     path: PathBuf,
     head: String,
-    /// Values of the cells in it.
+    /// Values of the cells in the journal.
     done: Vec<Vec<f64>>,
 }
 

@@ -102,7 +102,7 @@ const METRICS: [(&str, &str, usize); 7] = [
     ("incomplete", "unfinished", 1),
 ];
 
-/// Formats rows for people: varied keys, scheme, throughput with its interval, delays, drops and retransmissions.
+/// Formats rows for display: varied keys, scheme, throughput with its interval, delays, drops and retransmissions.
 fn table(rows: &Rows, sweep: &Sweep) -> Table {
     let at = |name: &str| rows.columns().iter().position(|(known, _)| known == name);
     let number = |row: &[Value], name: &str| match at(name).map(|at| &row[at]) {
@@ -157,12 +157,12 @@ fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
 struct Journal {
     path: PathBuf,
     file: File,
-    /// Number of points in it.
+    /// Number of points in the journal.
     done: usize,
 }
 
 impl Journal {
-    /// Opens the journal beside `out`, or creates it. Removes incomplete rows, which remain if the process was killed
+    /// Opens the journal next to `out`, or creates it. Removes incomplete rows, which remain if the process was killed
     /// while writing.
     fn open(out: &Path, first_line: &str, sweep: &Sweep) -> Result<Self, Error> {
         let mut name = out.as_os_str().to_owned();

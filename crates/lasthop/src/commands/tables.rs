@@ -1,4 +1,4 @@
-//! Tables of a run's flows and links for people. JSON has all metrics.
+//! Human-readable tables of a run's flows and links. JSON has all metrics.
 
 use std::io::Write;
 

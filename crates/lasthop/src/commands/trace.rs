@@ -96,7 +96,7 @@ impl Window<'_> {
         self.args.to.map_or(SimTime::FAR_FUTURE, |span| SimTime::ZERO + span.0)
     }
 
-    /// Returns whether records at `now` or later may be selected.
+    /// Returns whether the selection may include records at `now` or later.
     fn is_open(&self, now: SimTime) -> bool {
         self.left > 0 && now <= self.end()
     }

@@ -35,7 +35,7 @@ const IPV4: i32 = 0x0800;
 const IPV6: i32 = 0x86dd;
 /// Group bit in the first four bytes of an Ethernet address.
 const GROUP: i32 = 0x0100_0000;
-/// Stack offset of a map's value, beside its key.
+/// Stack offset of a map's value, next to its key.
 const VALUE: i16 = -16;
 
 /// State shared by the programs of all ports.

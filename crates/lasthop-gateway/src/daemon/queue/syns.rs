@@ -1,4 +1,4 @@
-//! SYNs of connections that the relay splits: whether they go to it, and how they continue.
+//! SYNs of connections that the relay splits: the decision to send them to the relay, and their way there.
 
 use std::io;
 use std::time::Instant;
@@ -38,7 +38,7 @@ impl FirstSender {
     }
 }
 
-/// Lets a SYN continue unsplit, past the rule that sent it here only.
+/// Lets a SYN continue unsplit, past only the rule that sent it here.
 pub(super) fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
     match &core.relay {
         Some(relay) => verdicts.repeat(packet.id, packet.mark | relay.marks().opened),

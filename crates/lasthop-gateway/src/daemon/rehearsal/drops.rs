@@ -24,7 +24,7 @@ pub(super) struct Drop {
     pub table: String,
     /// Chain with the rule.
     pub chain: String,
-    /// Base chain that leads to it.
+    /// Base chain that leads to the rule.
     pub base: String,
     /// Hook, such as `output`.
     pub hook: String,

@@ -33,7 +33,7 @@ impl ReplicaError {
 const PEERS: u64 = 1 << 20;
 /// Maximum number of interfaces to copy.
 const MOST_LINKS: usize = 32;
-/// Kernel settings that affect packets, below `/proc/sys/net`; `*` stands for each interface.
+/// Kernel settings that affect packets, under `/proc/sys/net`; `*` stands for each interface.
 const SETTINGS: [&str; 13] = [
     "ipv4/ip_forward",
     "ipv4/conf/all/rp_filter",
@@ -57,7 +57,7 @@ pub(super) struct Replica {
     folder: PathBuf,
     /// Namespaces of the two hosts: behind the hop, and on the wired side.
     pub hosts: [File; 2],
-    /// Interface towards each of them, named as on this machine.
+    /// Interface towards each of the two hosts, named as on this machine.
     pub devices: [String; 2],
     /// Addresses of the two hosts.
     pub addresses: [IpAddr; 2],

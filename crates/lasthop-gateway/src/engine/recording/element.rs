@@ -38,7 +38,7 @@ pub(super) struct Element {
     mtu: [Option<usize>; 2],
 }
 
-/// A decision as far as the mechanism determines it.
+/// Part of a decision that the mechanism determines.
 #[derive(PartialEq)]
 pub(super) struct Done {
     fate: Fate,

@@ -36,7 +36,7 @@ pub enum RecordingError {
 /// New engine without connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewEngine {
-    /// Its configuration.
+    /// Configuration of the engine.
     pub gateway: Box<Gateway>,
     /// Text of the configuration file.
     pub text: String,

@@ -22,7 +22,7 @@ use crate::settings;
 pub struct Comparison {
     /// Number of engines, one per section.
     pub engines: u64,
-    /// Packets passed to them.
+    /// Packets passed to the engines.
     pub packets: u64,
     /// Packets dropped.
     pub dropped: u64,

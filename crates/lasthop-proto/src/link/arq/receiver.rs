@@ -24,9 +24,10 @@ enum Slot<P> {
 /// Frames that arrived out of order.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
-    /// First missing number; all before arrived, or were skipped.
+    /// First missing number; all numbers before it arrived, or were skipped.
     expected: u16,
-    /// State of the numbers starting at `expected`. If there is one, the first is missing. Go-back-N has only that one.
+    /// States of the numbers starting at `expected`. If there are any, the first number is missing. Go-back-N has only
+    /// that first state.
     slots: VecDeque<Slot<P>>,
     /// Number of slots that are [`Slot::Held`].
     held: usize,
@@ -43,7 +44,7 @@ impl<P> Receiver<P> {
         self.held
     }
 
-    /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
+    /// Returns the deadline, or [`Instant::FAR_FUTURE`] if none is set.
     pub fn poll_deadline(&self) -> Instant {
         self.deadline
     }

@@ -12,7 +12,7 @@ const MAX_RTO: Duration = Duration::from_secs(64);
 /// Clock granularity of RFC 6298 §2.
 const G: Duration = Duration::from_millis(1);
 
-/// Maximum number of doublings: more than lead from [`FLOOR`] to [`MAX_RTO`].
+/// Maximum number of doublings: more than separate [`FLOOR`] from [`MAX_RTO`].
 const MAX_DOUBLINGS: u8 = 32;
 
 /// State of the timer; only the setting if it is fixed.
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(rto.timeout(0), MS * 500);
         assert_eq!(rto.back_off(0), 1);
         assert_eq!((rto.timeout(1), rto.timeout(0)), (MS * 1000, MS * 1000));
-        // The timer of another frame expires: that is no second doubling.
+        // The timer of another frame expires: that is not a second doubling.
         assert_eq!(rto.back_off(0), 1);
         assert_eq!(rto.timeout(0), MS * 1000);
         let doublings = (0..100).fold(1, |doublings, _| rto.back_off(doublings));

@@ -12,15 +12,17 @@ use crate::time::Instant;
 /// An unacknowledged frame.
 #[derive(Clone, Debug)]
 struct Frame<P> {
-    /// The packet as first sent; `None` once it is given up.
+    /// The packet as first sent; `None` once the frame is given up.
     packet: Option<Packet<P>>,
-    /// Transmission time if it was sent once: its acknowledgment then yields a round-trip sample.
+    /// Transmission time if the frame was sent once: its acknowledgment then yields a round-trip sample.
     sent: Option<Instant>,
-    /// Expiry of its timer. For a given-up frame at the front of the window: time of the next notice to the other end.
+    /// Expiry of the frame's timer. For a given-up frame at the front of the window: time of the next notice to the
+    /// other end.
     due: Instant,
-    /// Retransmissions of this frame for its own sake; those made while going back to an earlier one do not count.
+    /// Number of retransmissions because this frame was missing; those made while going back to an earlier frame do not
+    /// count.
     retransmissions: u32,
-    /// Number of expiries of its timer, as counted by [`Rto`].
+    /// Number of expiries of the frame's timer, as counted by [`Rto`].
     doublings: u8,
 }
 

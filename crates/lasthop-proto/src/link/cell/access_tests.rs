@@ -50,7 +50,7 @@ fn an_idle_uplink_waits_for_a_grant() {
     assert!((2.0..2.5).contains(&least) && (9.0..9.5).contains(&most) && (mean - 5.75).abs() < 0.1);
 }
 
-/// Uniform in 0 to 150 ms, after 100 ms without a transmission.
+/// The wait is uniform in 0 to 150 ms after 100 ms without a transmission.
 #[test]
 fn a_sleeping_receiver_delays_the_downlink() {
     let [least, mean, most] = summary(&waits(LTE, 0, 5000));
@@ -105,7 +105,7 @@ fn moving(handover: HandoverSpec) -> CellUser {
     CellUser { handover: Some(handover), ..user("a", 15.0) }
 }
 
-/// Handovers at each full second, of 50 ms: 5 % of the rate, and no frame is lost.
+/// Handovers of 50 ms at each full second reduce the rate by 5 %, and lose no frame.
 #[test]
 fn handovers_interrupt_transmission() {
     let handover = HandoverSpec {

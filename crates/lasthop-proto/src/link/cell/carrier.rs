@@ -19,7 +19,7 @@ pub(super) struct Carrier {
     channels: Vec<Channel>,
     /// First TTI after the last one in which each line took part.
     left: Vec<u64>,
-    /// First TTI that the competing users have not been through.
+    /// First TTI that has not been processed for the competing users.
     next: u64,
     /// Failed blocks of the competing users: TTI of the repeat, and resource blocks.
     repeats: VecDeque<(u64, u32)>,
@@ -51,7 +51,7 @@ impl Carrier {
     }
 
     /// Begins a TTI with resource blocks for new data: brings the averages of the competing users up to date, and lets
-    /// them take part. Returns the resource blocks that their repeats leave.
+    /// these users take part. Returns the resource blocks that their repeats leave.
     pub(super) fn begin(&mut self, spec: &CellSpec, tti: u64, units: u32) -> u32 {
         let mut left = units;
         if self.channels.len() > self.left.len() {

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 struct Member {
     /// Average throughput in bits per TTI.
     average: f64,
-    /// Bits that this TTI would carry for it; zero if it takes no part.
+    /// Bits that this TTI would carry for the member; zero if the member does not take part.
     rate: u64,
-    /// Bits that it has received in this TTI.
+    /// Bits that the member has received in this TTI.
     served: u64,
-    /// Indicates that it has nothing more to send in this TTI.
+    /// Indicates that the member has nothing more to send in this TTI.
     is_done: bool,
 }
 
@@ -74,7 +74,7 @@ impl Fair {
         }
     }
 
-    /// Ends a TTI: updates the averages of those who took part.
+    /// Ends a TTI: updates the averages of the members that took part.
     pub(super) fn end(&mut self) {
         for member in self.members.iter_mut().filter(|member| member.rate > 0 || member.is_done) {
             member.average += (member.served as f64 - member.average) / self.window;

@@ -53,7 +53,7 @@ fn unequal_rates_share_time() {
     assert!(times.iter().all(|time| (9_950..10_050).contains(time)), "{times:?}");
 }
 
-/// A member that leaves room in a TTI is followed by the next best; one that is out of range is not served.
+/// A member that leaves capacity in a TTI is followed by the next best; one that is out of range is not served.
 #[test]
 fn the_rest_of_a_tti_goes_to_the_next() {
     let mut fair = Fair::new(3, 99);

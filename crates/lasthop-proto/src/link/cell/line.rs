@@ -12,11 +12,11 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 struct Frame<T> {
     item: T,
-    /// Start of its first block.
+    /// Start of the frame's first block.
     start: Instant,
     /// Bytes that are in no block yet.
     left: u64,
-    /// Unacknowledged blocks with bytes of it.
+    /// Number of unacknowledged blocks that contain bytes of the frame.
     open: u32,
     is_given_up: bool,
 }
@@ -31,14 +31,14 @@ impl<T> Frame<T> {
 #[derive(Clone, Debug)]
 struct Block {
     number: u64,
-    /// Numbers of its first and its last frame.
+    /// Numbers of the first and the last frame in the block.
     frames: [u64; 2],
-    /// Resource blocks that it takes.
+    /// Resource blocks that the block takes.
     units: u32,
     /// Failed transmissions of this round, and failed rounds.
     failures: u32,
     rounds: u32,
-    /// Start of its last transmission; while it waits, earliest start of the next one.
+    /// Start of the block's last transmission; while the block waits, earliest start of the next one.
     at: Instant,
 }
 
@@ -53,19 +53,19 @@ pub(super) struct Line<T> {
     pub(super) is_queued: bool,
     /// Earliest time for new data: grant, end of sleep.
     pub(super) ready: Instant,
-    /// Frames from the first that has not left, and its number.
+    /// Frames from the first that has not left, and the number of that frame.
     frames: VecDeque<Frame<T>>,
     base: u64,
     /// Number of frames that are not complete.
     incomplete: usize,
-    /// Marks of the closed blocks from the first unacknowledged one on, and its number.
+    /// Marks of the closed blocks from the first unacknowledged one on, and the number of that block.
     window: VecDeque<bool>,
     first: u64,
     /// Blocks in transmission, and those that wait for HARQ and for RLC, each in the order of their times.
     on_air: Vec<Block>,
     harq: VecDeque<Block>,
     rlc: VecDeque<Block>,
-    /// Time on the medium before the current transmission, start of that, and its share of the TTI.
+    /// Time on the medium before the current transmission; start of the current transmission, and its share of the TTI.
     busy: Duration,
     current: (Instant, Duration),
 }
@@ -92,12 +92,12 @@ impl<T> Line<T> {
         }
     }
 
-    /// Returns whether it has new data.
+    /// Returns whether the line has new data.
     pub(super) fn has_data(&self) -> bool {
         self.is_queued || self.frames.back().is_some_and(|frame| frame.left > 0)
     }
 
-    /// Returns whether it has new data or unacknowledged blocks.
+    /// Returns whether the line has new data or unacknowledged blocks.
     pub(super) fn is_active(&self) -> bool {
         self.has_data() || !self.window.is_empty()
     }
@@ -121,7 +121,7 @@ impl<T> Line<T> {
         !self.on_air.is_empty()
     }
 
-    /// Returns the earliest time at which it can transmit.
+    /// Returns the earliest time at which this direction of the cell can transmit.
     pub(super) fn next_transmission(&self, spec: &CellSpec) -> Option<Instant> {
         let data = (self.has_data() && self.has_window(spec)).then_some(self.ready);
         [self.next_repeat(), data].into_iter().flatten().min()

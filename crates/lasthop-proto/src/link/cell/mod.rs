@@ -155,7 +155,7 @@ impl<T> Cell<T> {
         carrier.end();
     }
 
-    /// Transmits the repeats that are due, in the order of their times, as far as they fit. They take precedence over
+    /// Transmits the repeats that are due, in the order of their times, until no more fit. They take precedence over
     /// new data.
     fn repeat(&mut self, tti: u64, direction: Direction, left: &mut u32) {
         let now = self.spec.start(tti);

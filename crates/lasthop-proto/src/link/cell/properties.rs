@@ -69,7 +69,7 @@ fn users() -> impl Strategy<Value = Vec<CellUser>> {
     })
 }
 
-/// Checks what holds at any time: bounds of the frames held and of the time on the medium.
+/// Checks the invariants: bounds of the frames held and of the time on the medium.
 fn check(rig: &Rig, spec: &CellSpec) {
     for line in 0..6 {
         let id = LineId(line);

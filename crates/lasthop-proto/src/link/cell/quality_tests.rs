@@ -43,7 +43,7 @@ fn shadowing_has_its_deviation_and_correlation() {
     }
 }
 
-/// A channel that is asked rarely is the one that is asked often.
+/// A channel has the same quality regardless of how often it is queried.
 #[test]
 fn a_channel_does_not_depend_on_traffic() {
     let quality = Quality { mean: 12.0, sigma: 4.0, coherence: Duration::from_millis(50) };

@@ -21,7 +21,7 @@ pub(super) const EFFICIENCIES: [u64; 15] = [15, 23, 38, 60, 88, 118, 148, 191, 2
 const ELEMENTS: u64 = 12 * SYMBOLS as u64;
 /// Symbols of a TTI.
 const SYMBOLS: u32 = 14;
-/// Downlink symbols of a special slot; the others are guard.
+/// Downlink symbols of a special slot; the others are guard symbols.
 const SPECIAL_SYMBOLS: u32 = 10;
 /// Units of [`CellSpec::density`] in a bit: efficiencies are in hundredths, the overhead is in thousandths.
 const DENSITY_UNIT: u64 = 100_000;
@@ -88,9 +88,9 @@ pub struct RlcSpec {
 pub struct DrxSpec {
     /// Time after the last transmission of a user until its receiver sleeps.
     pub idle: Duration,
-    /// Period at which it wakes up.
+    /// Period at which the receiver wakes up.
     pub cycle: Duration,
-    /// Time that it listens in each period. A downlink frame waits uniformly from zero to `cycle - on`.
+    /// Time for which the receiver listens in each period. A downlink frame waits uniformly from zero to `cycle - on`.
     pub on: Duration,
 }
 
@@ -118,14 +118,14 @@ pub struct CellUser {
     pub down: Quality,
     /// Channel of the uplink.
     pub up: Quality,
-    /// Handovers, if it moves.
+    /// Handovers, if the user moves.
     pub handover: Option<HandoverSpec>,
 }
 
 /// A line of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellLine {
-    /// Number of its user, from 0.
+    /// Number of the line's user, from 0.
     pub user: usize,
     /// Direction.
     pub direction: Direction,
@@ -210,7 +210,7 @@ pub struct CellSpec {
     pub harq: HarqSpec,
     /// Slow repeats.
     pub rlc: RlcSpec,
-    /// Minimum and maximum time from a frame that finds the uplink idle to the grant for it; uniform.
+    /// Minimum and maximum time from a frame that finds the uplink idle to the grant for it; uniformly distributed.
     pub grant: Option<[Duration; 2]>,
     /// Sleep of idle receivers.
     pub drx: Option<DrxSpec>,

@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 struct Handovers {
     spec: HandoverSpec,
     stream: Stream,
-    /// Start of the next one, the time without transmission, and whether it fails.
+    /// Next handover: its start, the time without transmission, and whether it fails.
     at: Instant,
     gap: Duration,
     fails: bool,
@@ -44,7 +44,7 @@ pub(super) struct User {
     handovers: Option<Handovers>,
     /// End of the last handover that has begun.
     gap_end: Instant,
-    /// End of its last transmission.
+    /// End of the user's last transmission.
     pub(super) active: Instant,
     /// Draws of grants and of the end of sleep.
     access: Stream,

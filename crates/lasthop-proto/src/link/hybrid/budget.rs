@@ -25,12 +25,12 @@ const MOST_COPIES: u8 = 2;
 /// Maximum number of transmissions in the last round.
 const MOST_IN_ROUND: u8 = 6;
 
-/// Divisor of the rate that redundancy may use, a 7th (15 %), and maximum credit for it.
+/// Divisor of the rate that yields the rate of redundancy (1/7, 15 %), and maximum credit for redundancy.
 const SHARE: u64 = 7;
 const SAVED: Duration = Duration::from_millis(200);
 
-/// Length of a trial of coded frames, which continue if one of 50 was useful and are otherwise off for as long, and
-/// minimum number of frames in it.
+/// Length of a trial of coded frames, and minimum number of frames in it. Coded frames continue after a trial if one of
+/// 50 was useful, and are otherwise off for the same time.
 const TRIAL: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 50;
 
@@ -55,14 +55,14 @@ pub(super) struct Budget {
     open: (u64, u64),
     /// Time at which the redundancy sent so far would be complete at its full share.
     spent: Instant,
-    /// Coded frames of this trial, those reported useful, the previous report, and the end of the trial.
+    /// Number of coded frames in this trial, number reported useful, previous report, and end of the trial.
     coded: u64,
     useful: u64,
     told: u32,
     trial: Instant,
-    /// End of the period without coded frames, after they were of no use.
+    /// End of the period without coded frames, after coded frames were of no use.
     off_until: Instant,
-    /// Frames that arrived or were lost, and lost frames, since the start, whatever the cause.
+    /// Frames that arrived or were lost, and lost frames, since the start, regardless of the cause.
     totals: (u64, u64),
     /// On if losses are currently not attributed to the hop.
     frozen: Switch,
@@ -216,8 +216,8 @@ impl Budget {
         copies_to(RESIDUAL, missing, loss)
     }
 
-    /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few wait
-    /// for a retransmission.
+    /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few
+    /// packets wait for a retransmission.
     pub fn prompt_copies(&self) -> u8 {
         let loss = self.loss();
         if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }
@@ -272,7 +272,8 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// One loss in ten for a second, then none: the estimate is reached in 2 s and gone 2 s after the last loss.
+    /// One loss in ten for a second, then none: the estimate is reached within 2 s, and returns to zero within 2 s of
+    /// the last loss.
     #[test]
     fn the_estimate_follows() {
         let mut budget = Budget::new();
@@ -300,7 +301,8 @@ mod tests {
         assert_eq!(budget.apart(), 13);
     }
 
-    /// 10 % loss, 100 ms: a hop of 60 ms has no time for a second try, one of 10 ms for several.
+    /// At 10 % loss and with a deadline of 100 ms, a hop of 60 ms has no time for a second try; a hop of 10 ms has time
+    /// for several.
     #[test]
     fn copies_make_up_for_rounds() {
         let mut budget = Budget::new();

@@ -24,8 +24,8 @@ const IDLE: u64 = 8;
 /// Maximum window (RFC 7323 §2.3), in bytes.
 const LARGEST: u32 = 1 << 30;
 
-/// Number of round trips between signals. A source learns of a drop a round trip later and reacts to no other for one
-/// more; a clamped one is given the same time.
+/// Number of round trips between signals. A source learns of a drop one round trip later, and ignores further drops for
+/// another round trip. A clamped source gets the same time.
 const ROUNDS: u8 = 2;
 
 /// Time within which a cut must take effect, regardless of round trips.
@@ -41,7 +41,7 @@ pub(super) struct Load {
     pub segment: u32,
 }
 
-/// Data offered to a source beyond what it knows to have arrived, and the unit of its window field, in bytes.
+/// Bytes offered to a source beyond the last byte that it knows to have arrived, and the unit of its window field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
     pub bytes: u32,
@@ -62,7 +62,7 @@ enum Effect {
 /// Distance of a source's right edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Edge {
-    /// This number of flights ahead: clamping is effective.
+    /// The right edge is this number of flights ahead: clamping is effective.
     Near(u32),
     /// Too far ahead for clamping to act in time.
     Far,
@@ -71,11 +71,11 @@ pub(super) enum Edge {
 /// Congestion signal to a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
-    /// An earlier cut, to which it has not reacted yet.
+    /// An earlier cut, to which the source has not reacted yet.
     Before,
     /// This cut.
     Now,
-    /// A drop, since its edge is far ahead.
+    /// A drop, since the source's right edge is far ahead.
     Dropped,
 }
 
@@ -122,8 +122,8 @@ impl Cap {
         self.bytes
     }
 
-    /// Signals congestion. Returns `Some` if the source is signalled by a cut now, or was by the last one, to which it
-    /// may not have reacted yet.
+    /// Signals congestion. Returns `Some` if the source is signalled by a cut now, or was signalled by the last cut and
+    /// may not have reacted to it yet.
     pub fn signal(&mut self, now: Instant, load: Load, edge: Edge) -> Option<Told> {
         let is_recent = |rounds, most| rounds < most && now.since(self.cut_at) < PATIENCE;
         match self.effect {

@@ -20,7 +20,7 @@ const LIGHT: u64 = 50;
 
 #[derive(Clone, Debug)]
 struct Flow {
-    /// Its last symbol that others may have to wait for.
+    /// Last symbol of the flow that others may have to wait for.
     last: Option<Symbol>,
     /// Start of the count `bytes`.
     since: Instant,

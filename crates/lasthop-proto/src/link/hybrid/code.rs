@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::numbers::{Symbol, Window};
 
-/// Maximum number of symbols in a combination, and number of symbols that an end stores for it.
+/// Maximum number of symbols in a combination, and number of symbols that an end stores for decoding.
 pub const WINDOW: usize = 128;
 
 /// Maximum number of symbols that a decoder solves for at a time.

@@ -13,9 +13,9 @@ const MEMORY: Duration = Duration::from_secs(1);
 const SPANS: usize = 10;
 const SPAN: Duration = Duration::from_secs(1);
 const BROKEN: u64 = 30;
-/// Loss in percent below which it closes again.
+/// Loss in percent below which the breaker closes again.
 const MENDED: u64 = 20;
-/// Number of frames in all intervals below which they show little.
+/// Number of frames below which the intervals are inconclusive.
 const ENOUGH: u64 = 100;
 
 /// Measures that an end currently takes against losses.
@@ -32,7 +32,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns its name.
+    /// Returns the state's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Silent => "silent",
@@ -50,7 +50,8 @@ pub(super) struct Congestion {
     rounds: u32,
     marks: u32,
     until: Instant,
-    /// Frames of the last seconds, lost frames, and whether the hop was full; the current second last.
+    /// Counts for each of the last seconds: frames, lost frames, and signs that the hop was full. The current second is
+    /// the last entry.
     seconds: VecDeque<(u64, u64, u32)>,
     turn: Instant,
     broken: Option<Instant>,
@@ -62,7 +63,7 @@ impl Congestion {
         Self { rounds: 0, marks: 0, until, seconds: VecDeque::new(), turn, broken: None }
     }
 
-    /// Evaluates a completed round. `signs` says whether the hop was full in it.
+    /// Evaluates a completed round. `signs` indicates whether the hop was full in that round.
     pub fn on_round(&mut self, round: &Round, signs: Signs) {
         self.rounds = if signs == Signs::Full { self.rounds.saturating_add(1) } else { 0 };
         self.marks = if signs == Signs::Full { self.marks.saturating_add(round.marks) } else { 0 };
@@ -115,8 +116,8 @@ pub(super) enum Signs {
     Free,
 }
 
-/// Returns the signs by delay and marks: a standing queue, or one twice as long at the end if more was lost than
-/// corruption explains.
+/// Returns the signs of congestion in delay and marks: a standing queue, or a queue twice as long at the end if more
+/// was lost than corruption explains.
 pub(super) fn signs(round: &Round, target: Duration) -> Signs {
     let overflows = round.above > target.saturating_mul(2) && round.excess > 0;
     if round.standing > target || overflows || round.marks > 0 { Signs::Full } else { Signs::Free }
@@ -148,8 +149,8 @@ mod tests {
         }
     }
 
-    /// 31 % for ten seconds trip the breaker, nine seconds do not; with a standing queue it is congestion. 19 % on
-    /// average close it.
+    /// A loss of 31 % for ten seconds trips the breaker, for nine seconds it does not; with a standing queue it is
+    /// congestion. A loss of 19 % on average closes the breaker.
     #[test]
     fn the_breaker_by_hand() {
         let mut congestion = Congestion::new();

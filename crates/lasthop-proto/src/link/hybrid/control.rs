@@ -50,7 +50,7 @@ impl Control {
         Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
     }
 
-    /// Discards everything known of the path.
+    /// Discards all knowledge of the path.
     pub fn begin_anew(&mut self) {
         (self.rounds, self.congestion) = (Rounds::new(), Congestion::new());
         if let Some(finder) = &mut self.finder {

@@ -15,7 +15,7 @@ const GRANULE: Duration = Duration::from_millis(1);
 /// Length of the periods over which minima of the round trip are taken; one to two of them count.
 const EPOCH: Duration = Duration::from_secs(10);
 
-/// Maximum silence before a probe, however often it was doubled.
+/// Maximum silence before a probe, regardless of the number of doublings.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Round-trip estimates of the hop, and the timeouts derived from them.

@@ -133,8 +133,8 @@ impl Account {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// Returns when the share allows the next feedback. On slow links once per quarter of a round trip in any case, and
-    /// per 20 ms.
+    /// Returns the time at which the share allows the next feedback. Slow links always allow one per quarter of a round
+    /// trip, and one per 20 ms.
     fn allowed(&self, trip: Duration, rate: u64) -> Instant {
         let gap = Self::gap(trip, rate);
         Instant::from_nanos(self.spent.as_nanos().saturating_sub((gap * (SAVED - 1)).as_nanos()))
@@ -160,7 +160,7 @@ impl Account {
         Self::wait(reports, class, trip).max(Self::gap(trip, rate))
     }
 
-    /// Returns when feedback is due.
+    /// Returns the time at which feedback is due.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }

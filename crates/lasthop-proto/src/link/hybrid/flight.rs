@@ -3,8 +3,8 @@
 //!
 //! Data that was sent and not acknowledged *here* is a part of it: acknowledgments that have left, and data that has
 //! not arrived yet, are on the wire between source and hop. Therefore one acknowledgment at a time is remembered until
-//! the source answers it, which shows by its timestamp (RFC 7323 §4), or after the time that its handshake took. The
-//! data sent by then, minus what that acknowledgment covered, is in flight.
+//! a timestamp shows that the source has answered it (RFC 7323 §4), or until the time that its handshake took has
+//! passed. The data sent by then, minus what that acknowledgment covered, is in flight.
 
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant};
 struct Mark {
     at: Instant,
     acked: Seq,
-    /// Its timestamp (TSval).
+    /// Timestamp (TSval) of the acknowledgment.
     stamp: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Answer {
 pub(super) struct Rounds {
     mark: Option<Mark>,
     begun: Instant,
-    /// End of the source's data sent when it had learned of the round's start. The round is over once that is
+    /// End of the data that the source had sent when it learned of the round's start. The round ends when that data is
     /// acknowledged.
     end: Option<Seq>,
     idle: Duration,
@@ -56,8 +56,8 @@ impl Rounds {
         Self { mark: None, begun: now, end: None, idle: Duration::ZERO, most: [0; 2] }
     }
 
-    /// Starts a new round now, whatever the state of the current one. It is over when the source has learned of an
-    /// event after now, and the data that it then sends has arrived.
+    /// Starts a new round now, regardless of the state of the current one. The new round ends when the source has
+    /// learned of an event after now, and the data that it then sends has arrived.
     pub fn begin(&mut self, now: Instant) {
         (self.mark, self.begun, self.end, self.idle) = (None, now, None, Duration::ZERO);
     }
@@ -72,7 +72,7 @@ impl Rounds {
         self.most[0] <= self.most[1].saturating_add(self.most[1] / 4)
     }
 
-    /// Records that the flow's queue is no longer empty, and was since `since`.
+    /// Records that the flow's queue is no longer empty, and had been empty since `since`.
     pub fn was_empty(&mut self, now: Instant, since: Instant) {
         self.idle = self.idle + now.since(since.max(self.begun));
     }

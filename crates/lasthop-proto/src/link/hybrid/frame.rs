@@ -32,7 +32,7 @@ impl Class {
     }
 }
 
-/// Type of a packet, as far as its headers show.
+/// Type of a packet, according to its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     /// A byte stream or another protocol that suffers from reordering: TCP, QUIC, ESP, VPNs.
@@ -43,18 +43,19 @@ pub enum Traffic {
     Call,
     /// Any other datagram: games, DNS, echo requests, and unmarked calls.
     Datagram,
-    /// A packet sent without repair, for comparison: never retransmitted, in no code, passed on as it arrives.
+    /// A packet sent without repair, for comparison: never retransmitted, not covered by any code, passed on as it
+    /// arrives.
     Bare,
 }
 
 /// A TCP segment in a packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpSight<C> {
-    /// Key of its connection.
+    /// Key of the segment's connection.
     pub connection: C,
-    /// End of the connection that sent it. Either may be called the initiator, but always the same one.
+    /// End of the connection that sent the segment. Either end may be called the initiator, but always the same one.
     pub side: Side,
-    /// Its header.
+    /// Header of the segment.
     pub segment: Segment,
     /// Bytes of data.
     pub len: u32,
@@ -68,25 +69,25 @@ pub trait Item: Clone {
     /// Key of a TCP connection, equal in both directions.
     type Connection: Ord + Clone + Debug;
 
-    /// Returns a key of its flow and direction.
+    /// Returns a key that identifies the packet's flow and direction.
     fn flow(&self) -> u32;
 
-    /// Returns its length on the wire without the hop's own header, in bytes.
+    /// Returns the packet's length on the wire without the hop's own header, in bytes.
     fn bytes(&self) -> u32;
 
-    /// Returns its type.
+    /// Returns the packet's type.
     fn traffic(&self) -> Traffic;
 
     /// Marks congestion (RFC 3168 §5) if the packet is ECN-capable, and returns whether it is marked now.
     fn mark(&mut self) -> bool;
 
-    /// Returns whether it is marked.
+    /// Returns whether the packet is marked.
     fn is_marked(&self) -> bool;
 
-    /// Returns the TCP segment in it; `None` if there is none, or only a part of one.
+    /// Returns the TCP segment in the packet; `None` if there is none, or only a part of one.
     fn tcp(&self) -> Option<TcpSight<Self::Connection>>;
 
-    /// Writes another window into the TCP segment in it. Has no effect on other packets.
+    /// Writes another window into the TCP segment in the packet. Has no effect on other packets.
     fn set_window(&mut self, window: u16);
 
     /// Returns the packet as a vector for the code, together with its frame's label.
@@ -99,9 +100,9 @@ pub trait Item: Clone {
 /// Label of a packet in a data frame, besides the number.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Label {
-    /// Its treatment.
+    /// Treatment of the packet.
     pub class: Class,
-    /// Distance to the previous symbol of its flow; 0 if there is none to wait for.
+    /// Distance to the previous symbol of the packet's flow; 0 if the packet waits for none.
     pub chain: u8,
 }
 
@@ -136,7 +137,7 @@ pub enum Frame<I: Item> {
     Repair(Window, u8, I::Coded),
     /// A report of arrivals.
     Feedback(Feedback),
-    /// Notice that no symbol below will be sent any more.
+    /// Notice that no symbol below this one will be sent any more.
     Floor(Symbol),
     /// A request for feedback.
     Probe,
@@ -145,7 +146,7 @@ pub enum Frame<I: Item> {
 }
 
 impl<I: Item> Frame<I> {
-    /// Returns whether the other end has to acknowledge it.
+    /// Returns whether the other end has to acknowledge the frame.
     pub const fn elicits(&self) -> bool {
         !matches!(self, Self::Feedback(_))
     }

@@ -171,13 +171,13 @@ pub trait Carried: Clone + Default {
 }
 
 impl<P> Packet<P> {
-    /// Returns the TCP segment in its headers.
+    /// Returns the TCP segment in the packet's headers.
     pub fn tcp_sight(&self) -> Option<TcpSight<FlowId>> {
         let Body::Tcp(segment) = self.body else { return None };
         Some(TcpSight { connection: self.flow, side: self.from, segment, len: self.len })
     }
 
-    /// Sets the window in its headers.
+    /// Sets the window in the packet's headers.
     pub fn offer_window(&mut self, window: u16) {
         if let Body::Tcp(segment) = &mut self.body {
             segment.window = window;

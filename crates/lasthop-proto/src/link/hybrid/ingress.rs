@@ -43,8 +43,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Maximum number of pending congestion signals.
 const MOST_OWED: u32 = 8;
 
-/// Minimum and maximum time for which congestion signals are pending, which is four round trips in between. They are
-/// for sources that send now: packets sent later did not meet that congestion.
+/// Minimum and maximum of the time for which congestion signals stay pending (four round trips). They are for sources
+/// that send now: packets sent later did not meet that congestion.
 const SHORTEST_OWED: Duration = Duration::from_millis(100);
 const LONGEST_OWED: Duration = Duration::from_secs(1);
 
@@ -66,7 +66,7 @@ pub(super) struct Ingress<I: Item> {
     dropped: u64,
     /// Number of packets still to be marked or dropped, since the hop lost as many to congestion.
     owed: u32,
-    /// Time at which they expire.
+    /// Time at which the pending signals expire.
     owed_until: Instant,
     /// Indicates whether the last packet was dropped as such a signal.
     signalled: bool,
@@ -105,7 +105,7 @@ impl<I: Item> Ingress<I> {
     }
 
     /// Adapts target and limit to the hop's rate and round trip: while a hole is repaired a flow stalls, and its source
-    /// then sends a burst of about a round trip of the hop.
+    /// then sends a burst of about the data of one round trip of the hop.
     pub fn tune(&mut self, trip: Duration, rate: u64) {
         let target = self.given.max(frames(rate));
         if target != self.target {

@@ -29,8 +29,9 @@ const ONE_ROUND_TAKES: Duration = Duration::from_millis(20);
 /// Size of a full frame, in bits.
 const FRAME_BITS: u64 = 1500 * 8;
 
-/// Returns how long a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the time of
-/// four repair rounds. If packets are passed on sooner, their source retransmits, which waits for the same hole.
+/// Returns the time for which a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the
+/// time of four repair rounds. If packets are passed on sooner, their source retransmits, and the retransmission waits
+/// for the same hole.
 pub(super) fn hold(trip: Duration) -> Duration {
     (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
 }

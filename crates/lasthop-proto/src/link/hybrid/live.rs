@@ -31,8 +31,8 @@ impl<I: Item> Hop<I> {
         self.control.begin_anew();
     }
 
-    /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and transmissions are
-    /// declared lost by time that much later.
+    /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and the time after
+    /// which transmissions are declared lost increases by `lag`.
     pub fn tolerate(&mut self, lag: Duration) {
         self.control.pacer.tolerate(lag);
         self.detector.tolerate(lag);

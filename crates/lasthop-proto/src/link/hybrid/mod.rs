@@ -65,7 +65,7 @@ pub const FEEDBACK_BYTES: u32 = 38;
 /// Idle time after which repair for the last packets is worthwhile.
 const IDLE: Duration = Duration::from_millis(2);
 
-/// Packets in a block of AIRMAIL, and the time after its last packet at which it is closed.
+/// Packets in a block of AIRMAIL, and the time after its last packet at which the block is closed.
 const BLOCK: u64 = 16;
 const BLOCK_WAIT: Duration = Duration::from_millis(8);
 
@@ -83,13 +83,13 @@ const fn reports(config: &HopConfig) -> Reports {
 /// A frame that leaves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outgoing<I: Item> {
-    /// Its packet number.
+    /// Packet number of the frame.
     pub packet: PacketNumber,
-    /// Its contents.
+    /// Contents of the frame.
     pub frame: Frame<I>,
-    /// Reason for which it is sent.
+    /// Reason why the frame is sent.
     pub why: Why,
-    /// Its length on the wire, in bytes.
+    /// Length of the frame on the wire, in bytes.
     pub bytes: u32,
 }
 
@@ -173,7 +173,7 @@ impl<I: Item> Hop<I> {
         (self.account.largest().unwrap_or_default(), self.receiver.near())
     }
 
-    /// Returns the reference numbers for restoring those of feedback: this end's own.
+    /// Returns the reference numbers for restoring the numbers in feedback: this end's own.
     pub fn near_own(&self) -> (PacketNumber, Symbol) {
         (self.sender.next_packet(), self.sender.next_symbol())
     }
@@ -209,8 +209,8 @@ impl<I: Item> Hop<I> {
         Account::longest_wait(reports(&self.config), class, self.detector.round_trip(), self.control.rate())
     }
 
-    /// Returns the maximum number of symbols in flight: the capacity of four round trips, for which a symbol is
-    /// repaired at most, and some more.
+    /// Returns the maximum number of symbols in flight: the capacity of four round trips, the maximum time for which a
+    /// symbol is repaired, and a margin.
     fn window(&self) -> u64 {
         4 * limits::frames_in_flight(self.control.rate(), self.detector.round_trip()) + 128
     }
@@ -311,7 +311,7 @@ impl<I: Item> Hop<I> {
             if self.receiver.has(symbol) {
                 continue;
             }
-            // A forged repair frame can restore something that is no packet.
+            // A forged repair frame can restore something that is not a packet.
             match I::decode(&coded) {
                 Some((item, label)) => {
                     if self.take(now, symbol, label, item) == Intake::New {
@@ -409,7 +409,7 @@ impl<I: Item> Hop<I> {
         (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
     }
 
-    /// Sends repair for the last packets when none are waiting, as far as the loss rate suggests.
+    /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.
     fn repair_idle(&mut self, now: Instant) {
         let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
         let end = Symbol(newest.0 + 1);
@@ -601,7 +601,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Returns when to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
+    /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
         let pace = self.control.pacer.next();

@@ -157,7 +157,7 @@ impl From<Feedback> for LinkReport {
 }
 
 impl LinkReport {
-    /// Returns its contents as feedback, with numbers restored next to the given ones.
+    /// Returns the report's contents as feedback, with numbers restored next to the given ones.
     pub fn feedback(&self, (packet, symbol): (PacketNumber, Symbol)) -> Feedback {
         Feedback {
             largest: PacketNumber(expand(self.largest, packet.0)),

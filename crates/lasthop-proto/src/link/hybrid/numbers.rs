@@ -29,7 +29,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the numbers in it. Empty if they would exceed the maximum.
+    /// Returns the numbers in the window; empty if they would exceed the maximum.
     pub const fn numbers(self) -> Range<u64> {
         match self.first.0.checked_add(self.count as u64) {
             Some(end) => self.first.0..end,

@@ -9,7 +9,7 @@ const CATCH_UP: Duration = Duration::from_millis(8);
 /// Indicates whether frames wait only for the pacing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Press {
-    /// Frames wait: if the driver comes later than the next may leave, the hop was idle because of it.
+    /// Frames are waiting: if the driver calls after the next one may leave, the driver left the hop idle.
     Frames,
     /// The hop is idle for lack of frames.
     Nothing,
@@ -49,7 +49,7 @@ impl Pacer {
         Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))
     }
 
-    /// Returns when the next frame may leave.
+    /// Returns the time at which the next frame may leave.
     pub fn next(&self) -> Instant {
         self.next
     }
@@ -65,7 +65,7 @@ impl Pacer {
         self.total += u64::from(bytes);
     }
 
-    /// Sets whether frames wait, now that none may leave.
+    /// Records whether frames are waiting, at a time when none may leave.
     pub fn on_pause(&mut self, press: Press) {
         self.press = press;
     }

@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 const LEAST: u64 = 8_000;
 const MOST: u64 = 100_000_000_000;
 
-/// Initial rate, in bits per second. With the startup gain 1 Mbps, about ten packets in 100 ms (RFC 6928).
+/// Initial rate, in bits per second. With the startup gain it is 1 Mbps: about ten packets in 100 ms (RFC 6928).
 const FIRST: u64 = 500_000;
 
 /// Number of rounds over which the maximum rate is taken, and between trials.
@@ -46,7 +46,7 @@ const STUBBORN: u32 = 5;
 const LOOK: Duration = Duration::from_secs(5);
 const LOOKING: u32 = 3;
 
-/// Number of consecutive rounds without a queue that show their absence.
+/// Number of consecutive rounds without a queue that show the absence of others.
 const ABSENT: u32 = 4;
 
 /// Maximum number of rounds until the next trial after one for which the sources lacked packets.
@@ -63,7 +63,7 @@ enum Mode {
     Alone,
     /// Others fill the queue.
     Sharing {
-        /// Time of the last check that they do.
+        /// Time of the last check that others fill the queue.
         since: Instant,
         /// Number of rounds left of the check.
         left: u32,
@@ -95,7 +95,7 @@ struct Queue {
     signs: Signs,
     /// Number of consecutive rounds with signs of congestion, this one included.
     full: u32,
-    /// Indicates whether it is shorter than before.
+    /// Indicates whether the queue is shorter than before.
     drains: bool,
     /// Transmission time of a full-size frame, which the shortest round trip does not include: it is that of a frame
     /// without a packet.
@@ -431,7 +431,8 @@ mod tests {
     }
 
     /// The rate doubles every two rounds, since a round measures what the previous one sent. A queue of 30 in 90 ms
-    /// takes a third off the 10 Mbps that arrive. Eight rounds later a tenth more is tried, drained, and was futile.
+    /// takes a third off the 10 Mbps that arrive. Eight rounds later a rate one tenth higher is tried without success,
+    /// and its queue is drained.
     #[test]
     fn a_hop_of_ten_megabits_by_hand() {
         let mut hop = Hop::new();
@@ -446,8 +447,8 @@ mod tests {
         assert_eq!(tried, [11 * MBPS, 9 * MBPS, 9_900_000, 10 * MBPS]);
     }
 
-    /// At a given rate, a frame of 1.2 ms more or less is no queue, 3 of 63 ms are drained at 99 % of it, and a queue
-    /// that persists after three rounds at 90 % is attributed to others.
+    /// At a given rate, a frame of 1.2 ms more or less is not a queue, 3 of 63 ms are drained at 99 % of it, and a
+    /// queue that persists after three rounds at 90 % is attributed to others.
     #[test]
     fn what_stands_at_a_given_rate_goes() {
         let mut hop = Hop::new();
@@ -486,7 +487,7 @@ mod tests {
         assert_eq!(paces, BTreeSet::from([750_000, MBPS, 1_250_000]));
     }
 
-    /// A trial for which the sources lacked packets says nothing: another one follows in two rounds.
+    /// A trial for which the sources lacked packets gives no information: another one follows in two rounds.
     #[test]
     fn a_trial_without_packets_is_repeated_soon() {
         let mut hop = Hop::new();
@@ -500,7 +501,7 @@ mod tests {
     }
 
     /// The hop falls from 8 to 1 Mbps: its queue grows for two rounds, and is drained at half of the rate for as long
-    /// as it becomes shorter. It is this end's own, however many rounds that takes.
+    /// as it becomes shorter. The queue is attributed to this end, regardless of the number of rounds that this takes.
     #[test]
     fn a_queue_that_drains_is_this_ends_own() {
         let mut hop = Hop::new();
@@ -516,7 +517,8 @@ mod tests {
         assert_eq!(hop.hear(MBPS, 0), MBPS);
     }
 
-    /// The shortest round trip is that of a frame without a packet: a frame of 17 ms at 0.7 Mbps is no queue. More is.
+    /// The shortest round trip is that of a frame without a packet: a delay of 17 ms, one frame at 0.7 Mbps, is not a
+    /// queue. A longer delay is a queue.
     #[test]
     fn a_frame_on_the_air_is_no_queue() {
         let hop = || {
@@ -536,7 +538,7 @@ mod tests {
         assert_eq!(pace(34), 672_000);
     }
 
-    /// Lack of packets does not decrease the rate, and no trial is made.
+    /// A lack of packets does not decrease the rate, and causes no trial.
     #[test]
     fn want_of_packets_says_nothing() {
         let mut hop = Hop::new();

@@ -42,7 +42,7 @@ pub(super) struct Receiver<I> {
     /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
-    /// Pairs of a symbol and one that waits for it.
+    /// Pairs of a symbol and a later symbol that waits for it.
     waiters: BTreeSet<(u64, u64)>,
     /// Held symbols by the time at which they are released.
     expiry: BTreeSet<(Instant, u64)>,
@@ -87,7 +87,7 @@ impl<I: Item> Receiver<I> {
         self.slots.len()
     }
 
-    /// Returns when the first held packet is released.
+    /// Returns the time at which the first held packet is released.
     pub fn poll_deadline(&self) -> Option<Instant> {
         self.expiry.first().map(|(until, _)| *until)
     }

@@ -34,7 +34,7 @@ pub(super) struct Heard {
     pub now: Instant,
     /// Latest transmission that arrived, if it was not known before.
     pub anchor: Option<Anchor>,
-    /// Indicates that it ended an outage.
+    /// Indicates that this arrival ended an outage.
     pub outage: bool,
     /// Number of the next transmission.
     pub next: u64,
@@ -55,7 +55,7 @@ pub(super) struct Round {
     pub supply: Supply,
     /// Supply during the transmissions of the round itself.
     pub demand: Supply,
-    /// Minimum round trip in it minus the minimum of the last 10 to 20 s.
+    /// Minimum round trip in the round minus the minimum of the last 10 to 20 s.
     pub standing: Duration,
     /// Smoothed round trip, and its excess over the minimum.
     pub trip: Duration,
@@ -85,10 +85,10 @@ pub(super) struct Rounds {
     step: Option<Anchor>,
     /// Supply of this round, and of the previous one.
     supply: [Supply; 2],
-    /// [`Budget::totals`] at its start.
+    /// [`Budget::totals`] at the start of the round.
     totals: (u64, u64),
-    /// [`Budget::loss`] at its start, and at that of the previous round. Losses of these two rounds themselves must not
-    /// explain any of them.
+    /// [`Budget::loss`] at the start of this round and of the previous one. Losses of these two rounds themselves must
+    /// not explain any of them.
     loss: [u64; 2],
     /// Number of marks that the other end has reported.
     told: u32,
@@ -319,8 +319,8 @@ mod tests {
         let round = hear(180, 120, 180).unwrap();
         assert_eq!((round.supply, round.demand, round.standing), (Supply::Ample, Supply::Ample, Duration::ZERO));
     }
-    /// A packet that left marked is reported a round later, and one that was lost three: neither was marked on the hop.
-    /// A second mark in addition was, and so was one after the time for reports has passed.
+    /// A packet that left marked is reported one round later, or three rounds later if it was lost: neither was marked
+    /// on the hop. A second mark in addition was set on the hop, as was a mark after the time for reports has passed.
     #[test]
     fn own_marks_are_not_the_hops() {
         let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());

@@ -23,8 +23,8 @@ const MOST_LOST: usize = 4096;
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
 
-/// Minimum time without feedback that is an outage, in probe timeouts, and otherwise. Shorter gaps lose little, and are
-/// common on half-duplex links.
+/// Minimum time without feedback that counts as an outage: in probe timeouts, and absolute. Shorter gaps lose little,
+/// and are common on half-duplex links.
 const OUTAGE: u64 = 2;
 const SHORTEST_OUTAGE: Duration = Duration::from_millis(100);
 
@@ -74,12 +74,12 @@ struct Sent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Anchor {
     pub packet: u64,
-    /// Bytes of all frames sent before it.
+    /// Bytes of all frames sent before the transmission.
     pub before: u64,
     pub sent: Instant,
     /// Bytes that had arrived, without the hop's headers. Wraps.
     pub delivered: u32,
-    /// Time of its arrival at the other end, plus the return path's delay.
+    /// Time of the transmission's arrival at the other end, plus the return path's delay.
     pub arrived: Instant,
 }
 
@@ -129,8 +129,8 @@ pub(super) struct Sender<I> {
     /// Number of the first of `sent`.
     first_sent: u64,
     sent: VecDeque<Sent>,
-    /// Transmissions declared lost, by number, with the symbol of each. Every report may name them once more if they
-    /// have arrived.
+    /// Transmissions declared lost, by number, with the symbol of each. Every report may show that some of them have
+    /// arrived after all.
     lost: BTreeMap<u64, Option<Symbol>>,
     largest_acked: Option<u64>,
     /// Set by the last feedback if it reported a later arrival than before.
@@ -226,7 +226,7 @@ impl<I: Item> Sender<I> {
     }
 
     /// Returns whether another symbol may be sent. At most `window` may lie between the first that is alive and the
-    /// last, and the other end must be able to identify them, whatever it has received.
+    /// last, and the other end must be able to identify them, regardless of the symbols that it has received.
     pub fn may_send(&self, window: u64) -> bool {
         (self.carried.len() as u64) < window.min(AHEAD / 2) && !self.is_too_far()
     }
@@ -321,7 +321,7 @@ impl<I: Item> Sender<I> {
         None
     }
 
-    /// Returns when the next packet may be retransmitted.
+    /// Returns the time at which the next packet may be retransmitted.
     pub fn next_again(&self) -> Option<Instant> {
         self.again.iter().filter_map(|again| again.first_key_value()).map(|((at, _), _)| *at).min()
     }
@@ -583,7 +583,7 @@ impl<I: Item> Sender<I> {
         [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
     }
 
-    /// Returns when to send the floor to the other end.
+    /// Returns the time at which to send the floor to the other end.
     pub fn floor_due(&self) -> Option<Instant> {
         self.floor_due
     }

@@ -38,7 +38,7 @@ impl<I: Item> Hop<I> {
         self.config.header
     }
 
-    /// Returns the hop's round trip, as far as it is known.
+    /// Returns the hop's round trip, if it is known.
     pub fn round_trip(&self) -> Duration {
         self.detector.round_trip()
     }

@@ -36,7 +36,7 @@ const FAR: u32 = 4;
 pub(super) struct Ticket {
     slot: u32,
     id: FlowId,
-    /// One past its last byte; `None` without data.
+    /// One past the packet's last byte; `None` without data.
     end: Option<Seq>,
 }
 
@@ -47,14 +47,14 @@ struct Connection<C> {
     /// Side behind this end.
     local: Side,
     tracking: Tracking,
-    /// Largest segment that it sent, in bytes.
+    /// Largest segment that the source sent, in bytes.
     segment: u32,
-    /// End of its data that has left the queue.
+    /// End of the source's data that has left the queue.
     left: Seq,
-    /// Time since which none of its data is queued.
+    /// Time since which none of the flow's data is queued.
     empty: Instant,
     rounds: Rounds,
-    /// Right edge that it was offered.
+    /// Right edge that the source was offered.
     edge: Option<Seq>,
     cap: Option<Cap>,
 }
@@ -262,7 +262,7 @@ impl<C: Ord + Clone> Windows<C> {
         }
     }
 
-    /// Signals congestion to the source of a packet. Returns whether the packet need not be dropped for it.
+    /// Signals congestion to the source of a packet. Returns true if this replaces dropping the packet.
     pub fn tell(&mut self, now: Instant, ticket: Ticket) -> bool {
         let told =
             if ticket.end.is_some() { self.of(ticket).and_then(|connection| connection.signal(now)) } else { None };

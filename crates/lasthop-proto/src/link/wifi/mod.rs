@@ -30,10 +30,10 @@ use crate::time::{Duration, Instant};
 pub struct WifiSpec {
     /// Rule by which a station with several receivers chooses the next one.
     pub turns: Turns,
-    /// EIFS of the other stations after a collision. Without, they recognise no frame in it.
+    /// EIFS of the other stations after a collision. If off, they do not recognise the frames in a collision.
     pub eifs: Switch,
-    /// Interframe space of senders after the timeout of the acknowledgment. Without, it begins with the end of the frame,
-    /// as in Bianchi's model.
+    /// Interframe space of senders after the timeout of the acknowledgment. Without that timeout, the interframe space
+    /// begins with the end of the frame, as in Bianchi's model.
     pub ack_timeout: Switch,
     /// Interval of the beacons that one station sends; `None` for no beacons.
     pub beacon: Option<Duration>,
@@ -57,7 +57,7 @@ pub struct LineSpec {
     pub sender: usize,
     /// Number of the station that receives.
     pub receiver: usize,
-    /// Its transmitter.
+    /// Transmitter of the line.
     pub transmitter: TransmitterSpec,
 }
 
@@ -136,7 +136,7 @@ struct Sending<T> {
     item: T,
     /// Start of the first transmission.
     start: Instant,
-    /// Time when it came, if known, otherwise `start`.
+    /// Arrival time, if known; otherwise `start`.
     came: Instant,
 }
 
@@ -150,8 +150,8 @@ struct Line<T> {
     control: RateControl,
     /// Indicates that the driver's queue may have frames.
     queued: bool,
-    /// Arrival times of the frames in the driver's queue, for [`Turns::Arrival`]. Frames that a queue drops after it took
-    /// them make them too early.
+    /// Arrival times of the frames in the driver's queue, for [`Turns::Arrival`]. Frames that the queue drops later
+    /// leave their entries behind, so that later frames appear to have arrived too early.
     arrivals: VecDeque<Instant>,
     /// Transmissions in succession that nobody acknowledged.
     failures: u32,
@@ -161,7 +161,7 @@ struct Line<T> {
 }
 
 impl<T: Copy> Line<T> {
-    /// Returns the time at which the oldest frame came.
+    /// Returns the time at which the oldest frame arrived.
     fn oldest(&self) -> Instant {
         let again = self.window.first_waiting().map(|sending| sending.came);
         again.or(self.arrivals.front().copied()).unwrap_or(Instant::ZERO)
@@ -180,7 +180,7 @@ struct Transmission {
     frames: u32,
     /// Airtime of the data.
     airtime: Duration,
-    /// Time before the data: RTS, CTS and their interframe spaces; zero without.
+    /// Time before the data: RTS, CTS and their interframe spaces; zero without RTS.
     prelude: Duration,
 }
 
@@ -201,7 +201,7 @@ pub struct Wifi<T> {
     beacon: Option<Beacon>,
     /// Time of the next access; `None` if no station has frames.
     access: Option<Instant>,
-    /// Frames whose results are decided, not yet taken.
+    /// Frames whose results are decided, but not yet taken.
     crossed: VecDeque<Crossed<T>>,
     /// Backoffs.
     stream: Stream,
@@ -405,7 +405,7 @@ impl<T: Copy> Wifi<T> {
         }
     }
 
-    /// Widens the contention window after a failure. It begins anew when the limit of attempts is reached.
+    /// Widens the contention window after a failure. Resets it when the limit of attempts is reached.
     fn fail(&mut self, transmission: Transmission) {
         let line = &mut self.lines[transmission.line];
         let station = &mut self.stations[line.spec.sender];

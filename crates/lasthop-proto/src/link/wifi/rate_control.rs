@@ -25,7 +25,7 @@ const FIRST_PROBE_INTERVAL: Duration = Duration::from_millis(4);
 const SCALE: u64 = 4096;
 /// Weight of the past in a probability's average, in percent.
 const PAST: u64 = 75;
-/// A probability counts at most as this, in percent: the rest is overhead of retries that cannot be avoided.
+/// Maximum value of a probability in comparisons, in percent: the rest is overhead of retries that cannot be avoided.
 const MOST: u64 = 90;
 /// A rate with a lower probability than this, in percent, is not used.
 const LEAST: u64 = 10;
@@ -33,11 +33,11 @@ const LEAST: u64 = 10;
 const SAFE: u64 = 75;
 /// Frames after which a rate that mostly fails is left before the next update.
 const GIVE_UP_AFTER: u64 = 30;
-/// Success in percent below which it is left.
+/// Success in percent below which the rate is left.
 const GIVE_UP_BELOW: u64 = 20;
 /// Size of a frame for which throughputs are compared.
 const FRAME_BYTES: u64 = 1_200;
-/// Every so many probes one goes to a slower rate.
+/// One in this number of probes uses a slower rate.
 const SLOWER_PROBES: u32 = 5;
 
 /// Statistics of a rate.

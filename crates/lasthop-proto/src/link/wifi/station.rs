@@ -14,7 +14,7 @@ const QUANTUM: i64 = 256_000;
 #[derive(Clone, Copy, Debug)]
 struct Share {
     line: usize,
-    /// Airtime that it may still use in this round, in nanoseconds.
+    /// Airtime that the line may still use in this round, in nanoseconds.
     deficit: i64,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Station {
     backoff: u32,
     /// End of the interframe space after which the backoff counts.
     ready: Instant,
-    /// Time since which it has frames; `None` if it has none.
+    /// Time since which the station has frames; `None` if it has none.
     active: Option<Instant>,
     aifs: Duration,
-    /// Its lines; the first has the turn.
+    /// Lines of the station; the first has the turn.
     shares: VecDeque<Share>,
 }
 
@@ -45,24 +45,24 @@ impl Station {
         self.shares.push_back(Share { line, deficit: 0 });
     }
 
-    /// Returns the time of its next access: the end of the backoff, or the first slot boundary after frames came, if
+    /// Returns the time of its next access: the end of the backoff, or the first slot boundary after frames arrived, if
     /// that is later (802.11-2020, 10.23.2.4).
     pub(super) fn access(&self) -> Option<Instant> {
         let waited = self.active?.since(self.ready).as_nanos().div_ceil(SLOT.as_nanos());
         Some(self.ready + Duration::from_nanos(SLOT.as_nanos() * waited.max(u64::from(self.backoff))))
     }
 
-    /// Notes that it has frames since `now`.
+    /// Records that the station has had frames since `now`.
     pub(super) fn begin(&mut self, now: Instant) {
         self.active = Some(now);
     }
 
-    /// Notes that it has no frames.
+    /// Records that the station has no frames.
     pub(super) fn rest(&mut self) {
         self.active = None;
     }
 
-    /// Notes whether it has frames, if it had some.
+    /// Records whether the station still has frames.
     pub(super) fn update(&mut self, backlogged: impl Fn(usize) -> bool) {
         if self.active.is_some() && !self.shares.iter().any(|share| backlogged(share.line)) {
             self.active = None;
@@ -94,7 +94,7 @@ impl Station {
     }
 
     /// Returns the line whose turn it is, among those with frames. `oldest` returns the time at which a line's oldest
-    /// frame came.
+    /// frame arrived.
     pub(super) fn turn(
         &mut self,
         turns: Turns,

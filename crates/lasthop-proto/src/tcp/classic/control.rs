@@ -62,7 +62,7 @@ impl SendControl {
         self.cc.halve(Self::outstanding(s));
     }
 
-    /// Advances `snd_una` to `ack`, as [`Stream::advance`] does. Requests below it are void.
+    /// Advances `snd_una` to `ack`, as [`Stream::advance`] does. Requests below `ack` are void.
     #[inline]
     pub fn advance(&mut self, s: &mut Stream, now: Instant, ack: Seq, timer: Timer) -> u32 {
         self.limited_sent = 0;

@@ -1,7 +1,7 @@
 //! The classic sender: windows in bytes, with recoveries from 4.4BSD's Reno to RFC 6675.
 //!
-//! A recovery ([`LossRecovery`](recovery::LossRecovery)) acts on [`SendControl`], which has the congestion window
-//! and what may be sent.
+//! A recovery ([`LossRecovery`](recovery::LossRecovery)) acts on [`SendControl`], which contains the congestion window
+//! and the limits on sending.
 
 pub mod congestion;
 pub mod control;
@@ -32,7 +32,7 @@ impl Classic {
         Self { control: SendControl::new(config, common), recovery: Recovery::new(config), last_sent: Instant::ZERO }
     }
 
-    /// Handles an acknowledgment that is no duplicate and acknowledges nothing new.
+    /// Handles an acknowledgment that is not a duplicate and acknowledges nothing new.
     fn end_duplicates(&mut self) {
         if self.control.config.impure_duplicates == ImpureDuplicates::RestartCount {
             self.control.dupacks = 0;

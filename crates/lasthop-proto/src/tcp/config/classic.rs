@@ -36,13 +36,13 @@ pub enum SackAlgorithm {
     Rfc6675,
 }
 
-/// Effect on the duplicate count of an acknowledgment without news that is no duplicate (it has data, moves the window,
-/// or arrives while the timer is off).
+/// Effect on the duplicate count of an acknowledgment without new information that is not a duplicate (it has data,
+/// moves the window, or arrives while the timer is off).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImpureDuplicates {
     /// None.
     Ignored,
-    /// Resets it to zero, as an older acknowledgment does (4.4BSD `tcp_input`).
+    /// Resets the count to zero, as an older acknowledgment does (4.4BSD `tcp_input`).
     RestartCount,
 }
 
@@ -78,8 +78,8 @@ impl Growth {
         matches!(self, Self::Rfc5681 | Self::Rfc3465)
     }
 
-    /// Returns whether it is one of 4.4BSD's: any acknowledgment of new data opens the window, including one that ends
-    /// a recovery.
+    /// Returns whether the rule is one of 4.4BSD's: any acknowledgment of new data opens the window, including one that
+    /// ends a recovery.
     pub const fn is_bsd(self) -> bool {
         matches!(self, Self::BsdLite | Self::BsdLite2)
     }
@@ -101,8 +101,8 @@ pub enum RecoveryGuard {
     None,
     /// Not before `recover` is acknowledged, also after a timeout (RFC 6582 §3.2, "careful").
     Careful,
-    /// One for each window of data: not while data is unacknowledged that was outstanding at the last recovery or
-    /// timeout. [`RecoveryGuard::Careful`] requires one byte more.
+    /// One for each window of data: none while data that was outstanding at the last recovery or timeout is
+    /// unacknowledged. [`RecoveryGuard::Careful`] requires one byte more.
     OncePerWindow,
     /// ns-2: [`RecoveryGuard::Careful`], but not before the first data is acknowledged (`bugfix_ss_`).
     Ns2,
@@ -111,9 +111,9 @@ pub enum RecoveryGuard {
 /// Effect of a partial acknowledgment on the retransmission timer (RFC 6582 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartialAckTimer {
-    /// Only the first one restarts it.
+    /// Only the first partial acknowledgment restarts the timer.
     Impatient,
-    /// Each one restarts it.
+    /// Each partial acknowledgment restarts the timer.
     SlowButSteady,
 }
 

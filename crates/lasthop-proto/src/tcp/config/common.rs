@@ -44,7 +44,7 @@ pub enum RttRule {
 pub enum EcnMode {
     /// Neither offered nor accepted.
     Off,
-    /// Accepted if the peer offers it: Linux's default.
+    /// Accepted if the peer makes the offer: Linux's default.
     Passive,
     /// Offered, and accepted.
     On,
@@ -53,7 +53,8 @@ pub enum EcnMode {
 /// Congestion control of acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestion {
-    /// Acknowledgments leave according to [`ReceiverConfig::delayed_ack`](super::ReceiverConfig::delayed_ack), however many of them are lost.
+    /// Acknowledgments leave according to [`ReceiverConfig::delayed_ack`](super::ReceiverConfig::delayed_ack),
+    /// regardless of the number of lost ones.
     Off,
     /// RFC 5690, if the peer supports it: the sender detects lost or marked acknowledgments, and tells the receiver how
     /// many segments to cover by one. If ECN is negotiated, pure acknowledgments are ECN-capable.
@@ -70,7 +71,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// Returns whether it is [`Switch::On`].
+    /// Returns whether the switch is [`Switch::On`].
     #[inline]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
@@ -111,7 +112,7 @@ pub enum PawsRule {
 /// Probe of a closed window (RFC 9293 §3.8.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowProbe {
-    /// The next byte. The peer refuses it, so it is retransmitted later.
+    /// The next byte. The peer refuses the byte, so it is retransmitted later.
     Byte,
     /// A segment without data, with the number before the next one: the peer refuses it and acknowledges (Linux
     /// `tcp_xmit_probe_skb`).

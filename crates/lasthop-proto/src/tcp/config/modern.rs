@@ -7,14 +7,14 @@ use super::{ControlRule, Switch};
 pub enum WindowReduction {
     /// In proportion to the previous window (Linux).
     Linux,
-    /// In proportion to the data in flight before (RFC 9937).
+    /// In proportion to the data in flight before the reduction (RFC 9937).
     Rfc9937,
 }
 
 /// Size of the send buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendAutotune {
-    /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer), all of it data.
+    /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer), which counts data only.
     Off,
     /// Linux 6.18: grows from 16 KiB of memory to the amount that two congestion windows take, three with BBR, up to
     /// [`CommonConfig::send_buffer`](super::CommonConfig::send_buffer).
@@ -24,16 +24,16 @@ pub enum SendAutotune {
 /// Handling of a segment of which only a part is within the peer's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowEdge {
-    /// Waits until all of it is inside.
+    /// Waits until the whole segment is inside the window.
     Whole,
-    /// Its inner part leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
+    /// The part inside the window leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
     Cut,
 }
 
 /// Data segments that carry PSH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
-    /// None: the application reads data as it arrives.
+    /// No PSH: the application reads data as it arrives.
     Never,
     /// The last of a burst of several, and the last of the data written by the application (Linux `__tcp_transmit_skb`,
     /// `tcp_push`).

@@ -31,7 +31,8 @@ pub enum DelayedAck {
 pub enum SackCompression {
     /// Each leaves at once (RFC 2018, RFC 5681 §4.2).
     Off,
-    /// Linux: after three, one leaves for all within a twentieth of the round trip, 1 ms at most, or for 44.
+    /// As in Linux: after three acknowledgments, one replaces all those within a twentieth of the round trip and 1 ms
+    /// at most, but not more than 44.
     Linux,
 }
 

@@ -63,12 +63,12 @@ impl ControlRule {
         })
     }
 
-    /// Returns its declaration.
+    /// Returns the congestion control's declaration.
     pub const fn algorithm(self) -> &'static Algorithm {
         self.algorithm
     }
 
-    /// Returns its rule for leaving slow start early; `None` if it has no such rule to choose.
+    /// Returns the congestion control's rule for leaving slow start early; `None` if it has no such rule to choose.
     pub const fn hystart(self) -> Option<HystartRule> {
         match self.algorithm.hystart {
             Some(_) => Some(self.hystart),
@@ -76,7 +76,7 @@ impl ControlRule {
         }
     }
 
-    /// Returns the same with another rule for leaving slow start early, if it has one.
+    /// Returns the same congestion control with another rule for leaving slow start early, if it leaves early at all.
     #[must_use]
     pub const fn with_hystart(self, hystart: HystartRule) -> Self {
         match self.algorithm.hystart {
@@ -85,7 +85,7 @@ impl ControlRule {
         }
     }
 
-    /// Returns its initial state.
+    /// Returns the congestion control's initial state.
     pub fn build(self, start: &Start) -> Box<dyn CongestionControl> {
         (self.algorithm.build)(start, self.hystart)
     }

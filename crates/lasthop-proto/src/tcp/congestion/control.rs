@@ -33,13 +33,13 @@ pub struct RateSample {
     pub delivered: u32,
     /// Interval of the sample: the longer of the intervals of sending and of acknowledging.
     pub interval: Duration,
-    /// Segments of the connection delivered when that segment was sent.
+    /// Segments of the connection delivered when the latest delivered segment was sent.
     pub prior_delivered: u64,
-    /// Segments in flight when that segment was sent, itself included.
+    /// Segments in flight when the latest delivered segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments declared lost since that segment was sent.
+    /// Segments declared lost since the latest delivered segment was sent.
     pub lost: u32,
-    /// True if the application left the window unused when that segment was sent.
+    /// True if the application left the window unused when the latest delivered segment was sent.
     pub is_app_limited: bool,
     /// True if this acknowledgment may have been delayed: it covers a single segment less than the path holds.
     pub is_ack_delayed: bool,
@@ -48,47 +48,47 @@ pub struct RateSample {
 /// Information from one acknowledgment, after scoreboard and loss detection have processed it. Counts are segments.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// Time of its arrival.
+    /// Time of the acknowledgment's arrival.
     pub now: Instant,
-    /// State after it.
+    /// State after the acknowledgment.
     pub state: CaState,
-    /// Segments that it newly acknowledged or selectively acknowledged.
+    /// Segments that the acknowledgment newly acknowledged or selectively acknowledged.
     pub delivered: u32,
     /// Segments of `delivered` that the cumulative acknowledgment covered.
     pub acked: u32,
-    /// Total number of segments of the connection delivered, these included.
+    /// Total number of segments of the connection delivered, including those of this acknowledgment.
     pub total_delivered: u64,
-    /// Segments that it showed to be lost.
+    /// Segments that the acknowledgment showed to be lost.
     pub newly_lost: u32,
     /// Total number of segments of the connection declared lost.
     pub total_lost: u64,
-    /// Segments in flight before it.
+    /// Segments in flight before the acknowledgment.
     pub prior_in_flight: u32,
-    /// Segments in flight after it.
+    /// Segments in flight after the acknowledgment.
     pub in_flight: u32,
     /// True if `snd_una` has advanced.
     pub una_advanced: bool,
-    /// `snd_una` after it.
+    /// `snd_una` after the acknowledgment.
     pub una: Seq,
-    /// `snd_nxt`: the data that it acknowledges was sent before.
+    /// `snd_nxt`, above all acknowledged data.
     pub nxt: Seq,
-    /// True if a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
-    /// (Linux `tcp_may_raise_cwnd`).
+    /// True if a window may grow by the acknowledgment: `snd_una` has advanced or, if reordering has been seen,
+    /// anything was delivered (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,
-    /// True if data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
-    /// new round.
+    /// True if data sent after the last round's end has been acknowledged: one round trip has passed. A timeout starts
+    /// a new round.
     pub round_ended: bool,
     /// True if the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
     pub is_cwnd_limited: bool,
-    /// True if it carries an ECN echo.
+    /// True if the acknowledgment carries an ECN echo.
     pub ece: bool,
-    /// Round trip of the latest segment that it delivers, unless that was sent more than once.
+    /// Round trip of the latest segment that the acknowledgment delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
     /// Smoothed round trip; zero before the first sample.
     pub srtt: Duration,
     /// Recent minimum of the round trip.
     pub min_rtt: Duration,
-    /// Time at which pacing releases the next segment; `now` if none has to wait (Linux `tcp_wstamp_ns`).
+    /// Time at which pacing releases the next segment; `now` if no segment has to wait (Linux `tcp_wstamp_ns`).
     pub next_send: Instant,
     /// Delivery rate, if this acknowledgment yields a sample.
     pub rate: Option<RateSample>,
@@ -118,11 +118,11 @@ pub struct Totals {
 /// A segment just declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostSegment {
-    /// Segments in flight when it was sent, itself included.
+    /// Segments in flight when the lost segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments declared lost since it was sent, itself included.
+    /// Segments declared lost since the lost segment was sent, itself included.
     pub lost: u32,
-    /// True if the application left the window unused when it was sent.
+    /// True if the application left the window unused when the lost segment was sent.
     pub is_app_limited: bool,
 }
 
@@ -134,9 +134,10 @@ pub enum Episode {
         /// Round trip of the handshake.
         rtt: Option<Duration>,
     },
-    /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
+    /// Loss or an ECN mark: the congestion control sets its threshold and remembers the values that [`Episode::Undone`]
+    /// restores.
     Reduce(Reduction),
-    /// The reduction is over: all data outstanding at its start is acknowledged.
+    /// The reduction has ended: all data outstanding at its start is acknowledged.
     Ended,
     /// The reduction turned out to be spurious.
     Undone,
@@ -222,8 +223,8 @@ pub enum Phase {
     ProbeRtt,
 }
 
-/// A congestion control. One file each, which declares an [`Algorithm`](super::Algorithm) as well; it may be outside this
-/// crate.
+/// A congestion control. Each has its own file, which also declares an [`Algorithm`](super::Algorithm), and may be
+/// outside this crate.
 pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
     /// Returns the congestion window, in segments.
     fn window(&self) -> u32;
@@ -266,13 +267,13 @@ pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
         2
     }
 
-    /// Returns its model of the path, if it has one.
+    /// Returns the congestion control's model of the path, if it has one.
     fn model(&self) -> Option<PathModel> {
         None
     }
 
-    /// Returns whether the window is deliberately so small that the data in flight now says nothing about the path's
-    /// rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
+    /// Returns whether the window is deliberately so small that the data in flight now gives no information about the
+    /// path's rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
     fn holds_back(&self) -> bool {
         false
     }

@@ -38,9 +38,10 @@ pub(super) enum SlowStart {
 
 /// Number of samples from which the minimum round trip of a round counts, in both kinds.
 const SAMPLES: u32 = 8;
-/// Minimum rise of the round trip that ends slow start; otherwise an eighth does...
+/// Lower bound of the rise of the round trip that ends slow start. Between the bounds, it is an eighth of the round
+/// trip.
 const LEAST_RISE: Duration = Duration::from_millis(4);
-/// ... up to this maximum.
+/// Upper bound of that rise.
 const MOST_RISE: Duration = Duration::from_millis(16);
 
 /// Returns the tolerated rise of a round trip above `base`.
@@ -83,7 +84,7 @@ impl Hystart {
         }
     }
 
-    /// Returns how many of the delivered segments slow start may grow by.
+    /// Returns the number of delivered segments by which slow start may grow.
     pub fn allowed(&mut self, delivered: u32) -> u32 {
         match self {
             Self::Off | Self::Classic(_) => delivered,

@@ -66,7 +66,7 @@ impl Window {
         }
     }
 
-    /// Sets the congestion window, within its bounds.
+    /// Sets the congestion window, clamped to its bounds.
     pub fn set(&mut self, segments: u32) {
         self.cwnd = segments.clamp(1, self.bound);
     }

@@ -130,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether this is data for an end with nothing outstanding, whose acknowledgment brings no news: the usual
-    /// segment in a stream in one direction. Processing the acknowledgment would change nothing.
+    /// Returns whether this is data for an end with nothing outstanding, whose acknowledgment carries no new
+    /// information: the usual segment in a stream in one direction. Processing the acknowledgment would change nothing.
     fn brings_data_only(&mut self, packet: &Packet, segment: &Segment) -> bool {
         packet.len > 0
             && self.state == State::Established
@@ -140,8 +140,8 @@ impl Connection {
             && self.acknowledges_nothing(segment)
     }
 
-    /// Processes the acknowledgment of a data segment if it brings no news to an end with nothing outstanding. Returns
-    /// whether it did.
+    /// Processes the acknowledgment of a data segment if it carries no new information to an end with nothing
+    /// outstanding. Returns whether it did.
     #[inline]
     fn acknowledges_nothing(&mut self, segment: &Segment) -> bool {
         let window = u32::from(segment.window) << self.peer_shift;
@@ -201,8 +201,8 @@ impl Connection {
     /// Returns whether a segment left of the window carries an acknowledgment worth processing. 4.4BSD drops the data
     /// of such a segment and processes the rest; RFC 9293 §3.10.7.4 requires "special allowance" at a closed window.
     /// Otherwise two ends that probe each other's closed windows would refuse each other's acknowledgments forever. A
-    /// window that is not adopted, because the number of a probe without data is too old, is no news: the answer shows
-    /// the prober that this end's window has opened (Linux `tcp_validate_incoming`).
+    /// window that is not adopted, because the number of a probe without data is too old, is not new information: the
+    /// answer shows the prober that this end's window has opened (Linux `tcp_validate_incoming`).
     pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
         let s = self.sender.stream();
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receiver.receive_buffer;

@@ -17,7 +17,7 @@ pub struct RateSampler {
     first_sent: Instant,
     /// Number of deliveries until which samples are application-limited; 0 if they are not.
     app_limited: u64,
-    /// Number of deliveries: the round ends when a segment is delivered that was sent after them.
+    /// Number of deliveries at the start of the round, which ends when a segment sent after them is delivered.
     round_end: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct RateSampler {
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     snapshot: Snapshot,
-    /// Time from the first segment of its flight until it was sent.
+    /// Time from the first segment of the segment's flight until the segment was sent.
     sending: Duration,
     sent_at: Instant,
     end: Seq,
@@ -113,7 +113,7 @@ impl RateSampler {
     }
 
     /// Returns the sample of an acknowledgment that delivered `delivered` segments. An interval below the shortest
-    /// round trip says nothing about the path.
+    /// round trip gives no information about the path.
     pub fn sample(
         &mut self,
         now: Instant,
@@ -159,7 +159,7 @@ impl RateSampler {
     }
 
     /// Records that the application leaves the window unused: the data in flight now, and data sent before it is
-    /// delivered, says nothing about the path's rate.
+    /// delivered, gives no information about the path's rate.
     pub fn limit_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
     }

@@ -58,48 +58,48 @@ impl Sent {
         self.seq
     }
 
-    /// Returns the number after its last one.
+    /// Returns the number after the segment's last one.
     pub const fn end(&self) -> Seq {
         self.end
     }
 
-    /// Returns when it was last sent.
+    /// Returns the time at which the segment was last sent.
     pub const fn sent_at(&self) -> Instant {
         self.sent_at
     }
 
-    /// Returns the state of the connection when it was last sent.
+    /// Returns the state of the connection when the segment was last sent.
     pub const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Returns whether it was sent more than once.
+    /// Returns whether the segment was sent more than once.
     pub const fn is_repeated(&self) -> bool {
         self.transmissions > 1
     }
 
-    /// Returns whether the peer has reported it.
+    /// Returns whether the peer has reported the segment.
     pub const fn is_sacked(&self) -> bool {
         self.marks & SACKED != 0
     }
 
-    /// Returns whether it is declared lost.
+    /// Returns whether the segment is declared lost.
     pub const fn is_lost(&self) -> bool {
         self.marks & LOST != 0
     }
 
-    /// Returns whether a retransmission of it is in flight.
+    /// Returns whether a retransmission of the segment is in flight.
     pub const fn is_resent(&self) -> bool {
         self.marks & RESENT != 0
     }
 
-    /// Returns whether it is declared lost and not retransmitted yet.
+    /// Returns whether the segment is declared lost and not retransmitted yet.
     pub const fn is_waiting(&self) -> bool {
         self.marks & (LOST | RESENT) == LOST
     }
 
-    /// Returns whether it was sent after a segment that was sent at `at` and ends at `end`. Segments sent at the same
-    /// time are ordered by sequence number (RFC 8985 §6.2 step 2).
+    /// Returns whether the segment was sent after one that was sent at `at` and ends at `end`. Segments sent at the
+    /// same time are ordered by sequence number (RFC 8985 §6.2 step 2).
     pub fn is_after(&self, at: Instant, end: Seq) -> bool {
         self.sent_at > at || self.sent_at == at && self.end.gt(end)
     }
@@ -166,7 +166,7 @@ impl Flight {
         self.waiting
     }
 
-    /// Returns the number of segments in the network, as far as is known.
+    /// Returns the number of segments in the network, according to the acknowledgments so far.
     pub fn in_flight(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked() + self.lost)
     }
@@ -384,7 +384,7 @@ impl Flight {
         self.holes.len()
     }
 
-    /// Returns one of the holes, in order.
+    /// Returns the hole with this index, in sequence order.
     pub fn hole(&self, at: usize) -> Option<Index> {
         self.holes.get(at).copied().map(Index)
     }

@@ -44,7 +44,7 @@ impl Modern {
         Self { config: *config, rack: None, peer: Peer::Selective, run: Run::NONE, seed }
     }
 
-    /// Returns RACK's state, which it creates if necessary, before data is sent.
+    /// Returns RACK's state, and creates it if necessary. Only called before data is sent.
     #[inline(always)]
     fn begin(&mut self, s: &Stream, now: Instant) -> (&mut Rack, &mut Run) {
         let rack = self.rack.get_or_insert_with(|| fresh(&self.config, s, now, self.peer, self.seed));
@@ -146,7 +146,7 @@ impl Sending for Modern {
         }
     }
 
-    /// Does nothing: RACK has reduced its window when it processed the acknowledgment.
+    /// Does nothing: RACK already reduced its window when it processed the acknowledgment.
     fn on_echo(&mut self, _s: &Stream) {}
 
     #[inline]

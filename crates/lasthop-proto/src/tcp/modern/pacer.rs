@@ -10,14 +10,14 @@ const FREE: u32 = 10;
 /// A segment about to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Its first sequence number.
+    /// First sequence number of the piece.
     pub seq: Seq,
-    /// Time at which it left last, if it is retransmitted.
+    /// Time at which the piece left last, if it is retransmitted.
     pub left_at: Option<Instant>,
 }
 
-/// Spaces bursts. A burst that leaves late, because a timer was late, catches up by at most half of the interval to the
-/// next one.
+/// Spaces bursts. A burst that leaves late, because a timer fired late, catches up by at most half of the interval to
+/// the next one.
 ///
 /// A burst is one packet in Linux, split by the device (TSO): new data without a gap, or such a packet that is
 /// retransmitted (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`). Segments after it wait.
@@ -33,7 +33,7 @@ pub struct Pacer {
     credit: Duration,
     /// Start of the current burst.
     began: Instant,
-    /// Segment that would continue it.
+    /// Segment that would continue the burst.
     next: Piece,
 }
 
@@ -45,7 +45,7 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Returns the time until which `piece` may not leave; `None` if it may leave now.
+    /// Returns the earliest time at which `piece` may leave; `None` if it may leave now.
     pub fn blocked_until(&self, now: Instant, piece: Piece) -> Option<Instant> {
         (self.release > now && !self.goes_on(now, piece)).then_some(self.release)
     }

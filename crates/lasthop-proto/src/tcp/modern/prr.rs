@@ -6,7 +6,7 @@ use crate::tcp::config::WindowReduction;
 /// A reduction in progress.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Prr {
-    /// Data in flight at its start: RecoverFS, or Linux's `prior_cwnd`.
+    /// Data in flight at the start of the reduction: RecoverFS, or Linux's `prior_cwnd`.
     prior: u32,
     /// Segments delivered since (`prr_delivered`).
     delivered: u32,
@@ -32,7 +32,7 @@ pub struct Entry {
 pub struct Step {
     /// Segments newly delivered.
     pub delivered: u32,
-    /// Segments in flight after it.
+    /// Segments in flight after the acknowledgment.
     pub in_flight: u32,
     /// Slow-start threshold.
     pub ssthresh: u32,

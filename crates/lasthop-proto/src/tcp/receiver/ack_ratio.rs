@@ -26,7 +26,7 @@ pub(super) enum Leaves {
 pub(super) struct AckRatio {
     /// Number of segments per acknowledgment.
     ratio: NonZeroU8,
-    /// Start of the segment that carried the ratio. One that begins before it is an old copy or a retransmission.
+    /// Start of the segment that carried the ratio. A segment that begins before it is an old copy or a retransmission.
     told_at: Option<Seq>,
     /// Number of segments since the last acknowledgment.
     unacknowledged: u8,
@@ -35,7 +35,7 @@ pub(super) struct AckRatio {
 }
 
 impl AckRatio {
-    /// State after both ends have negotiated it.
+    /// State after both ends have negotiated acknowledgment congestion control.
     pub const NEW: Self = Self { ratio: INITIAL, told_at: None, unacknowledged: 0, early: 0 };
 
     /// Records the ratio in a segment that begins at `seq`.
@@ -90,12 +90,12 @@ mod tests {
         acks
     }
 
-    /// Returns which of `count` segments are acknowledged at once.
+    /// Returns the numbers of those of `count` segments that are acknowledged at once.
     fn now(count: usize, mut next: impl FnMut() -> Leaves) -> alloc::vec::Vec<usize> {
         (1..=count).filter(|_| next() == Leaves::Now).collect()
     }
 
-    /// RFC 5690 §4.3: one for every R, and R is 2 until the peer changes it.
+    /// RFC 5690 §4.3: one acknowledgment for every R segments, and R is 2 until the peer changes it.
     #[test]
     fn one_for_as_many_segments_as_told() {
         for (mut acks, expected) in
@@ -112,8 +112,8 @@ mod tests {
         }
     }
 
-    /// §4.6: up to a ratio of two each out-of-order segment, beyond it the first three and then one for every R; a new
-    /// event begins when all is in order.
+    /// §4.6: up to a ratio of two, each out-of-order segment is acknowledged; beyond it, the first three are, and then
+    /// one of every R. A new event begins when all is in order.
     #[test]
     fn the_first_three_duplicates_leave_at_once() {
         let event = |mut acks: AckRatio| {

@@ -14,9 +14,9 @@ const FIRST_RATIO: u32 = 128;
 pub(super) struct Autotune {
     /// Maximum memory in use (`sk_rcvbuf`).
     buffer: u32,
-    /// Limit of its growth (`tcp_rmem[2]`).
+    /// Limit of the buffer's growth (`tcp_rmem[2]`).
     most: u32,
-    /// Share of data in it, of 256.
+    /// Share of data in the buffer, of 256.
     ratio: u32,
     /// Window that the buffer could hold.
     clamp: u32,
@@ -36,9 +36,9 @@ pub(super) struct Autotune {
 pub(super) struct Holdings {
     /// Bytes that the application has taken since the start.
     pub taken: u64,
-    /// In-order bytes that it has not taken.
+    /// In-order bytes that the application has not taken.
     pub unread: u64,
-    /// Memory that these and the out-of-order data take.
+    /// Memory that the untaken and the out-of-order data occupy.
     pub memory: u64,
     /// Distance from the next expected byte to the end of the highest run, gaps included.
     pub span: u32,
@@ -166,7 +166,7 @@ impl Autotune {
         self.since = now;
     }
 
-    /// Records out-of-order data: it takes space that the next round trip needs as well (6.16 and later).
+    /// Records out-of-order data: this data takes space that the next round trip needs as well (6.16 and later).
     pub fn on_out_of_order(&mut self, holdings: Holdings) {
         self.grow_buffer(self.space, holdings);
     }

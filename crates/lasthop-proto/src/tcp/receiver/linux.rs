@@ -48,7 +48,7 @@ pub struct Arrival {
     pub ecn: Ecn,
     /// On if CWR is set, on a connection with ECN.
     pub cwr: Switch,
-    /// The timestamp that it echoes, and the time since that left.
+    /// Timestamp that the segment echoes, and the time since that timestamp left.
     pub echo: Option<(u32, Duration)>,
     /// The sender's smoothed round trip.
     pub srtt: Option<Duration>,
@@ -75,7 +75,7 @@ pub(super) struct Linux {
     round_trip: RoundTrip,
     /// Estimated full segment size of the peer (`rcv_mss`).
     mss: u32,
-    /// Length of the last segment, if it was a short one.
+    /// Length of the last segment, if that was a short one.
     last_short: u32,
     /// Number of acknowledgments that leave at once (`icsk_ack.quick`).
     quick: u32,
@@ -89,7 +89,7 @@ pub(super) struct Linux {
     interactive: Switch,
     /// On if an acknowledgment is owed (`ICSK_ACK_SCHED`).
     scheduled: Switch,
-    /// On if it has to leave at once (`ICSK_ACK_NOW`).
+    /// On if the owed acknowledgment has to leave at once (`ICSK_ACK_NOW`).
     at_once: Switch,
     pushed: Pushed,
     /// Number of compressed acknowledgments, and the time of their release.
@@ -245,7 +245,7 @@ impl Linux {
         marks.see(ecn);
     }
 
-    /// Returns how long the owed acknowledgment may be delayed (`tcp_send_delayed_ack`).
+    /// Returns the time for which the owed acknowledgment may be delayed (`tcp_send_delayed_ack`).
     fn wait(&self, srtt: Option<Duration>) -> Duration {
         let mut wait = self.delay;
         if wait > LEAST_DELAY {
@@ -405,7 +405,7 @@ impl Receiver {
         }
     }
 
-    /// Returns when a timer fires that is set for `wait` from now.
+    /// Returns the time at which a timer fires that is set for `wait` from now.
     fn timer(&self, now: Instant, wait: Duration) -> Instant {
         match self.config.common.clock {
             Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, wait, jiffy, wheel, self.phase.slow),

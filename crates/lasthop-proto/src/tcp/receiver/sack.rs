@@ -74,7 +74,7 @@ fn join(a: SackBlock, b: SackBlock) -> SackBlock {
 }
 
 impl Receiver {
-    /// Records which parts of `seq` to `end` are already present, to report them as duplicates (RFC 2883). Only one
+    /// Records the parts of `seq` to `end` that are already present, to report them as duplicates (RFC 2883). Only one
     /// block of duplicates can be reported: the first, with those that touch it.
     pub(super) fn note_duplicates(&mut self, seq: Seq, end: Seq) {
         if !(self.config.receiver.dsack.is_on() && self.sack.is_on()) {

@@ -8,11 +8,11 @@ use super::Sender;
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 
-/// Minimum and initial ratio. RFC 5690 §4.5 allows 1 if the window is at most three segments, and allows to omit that.
+/// Minimum and initial ratio. RFC 5690 §4.5 allows 1 if the window is at most three segments, and makes this optional.
 const LEAST: u8 = 2;
 
-/// Number of acknowledgments after one with a gap at which the missing ones count as lost and not late (RFC 5690 §5.4,
-/// like duplicates for data).
+/// Number of acknowledgments that must follow a gap before the missing ones are declared lost instead of reordered (RFC
+/// 5690 §5.4, like duplicates for data).
 const PATIENCE: u8 = 3;
 
 /// Effect of an acknowledgment on the stream.
@@ -20,11 +20,11 @@ const PATIENCE: u8 = 3;
 enum Kind {
     /// Acknowledges this number of bytes more than those before.
     New(u64),
-    /// Acknowledges less than an earlier one: it was late.
+    /// Acknowledges less than an earlier acknowledgment: the network reordered it.
     Late,
     /// Reports out-of-order data.
     Disorder,
-    /// Says nothing about order: a window update, or an answer.
+    /// Gives no information on the order: a window update, or an answer.
     Other,
 }
 
@@ -161,13 +161,13 @@ impl AckRatio {
 pub struct Seen {
     /// Position of the first byte that was unacknowledged before.
     pub before: u64,
-    /// Its acknowledgment number.
+    /// Acknowledgment number.
     pub ack: Seq,
-    /// On if it is a pure acknowledgment.
+    /// On if this is a pure acknowledgment.
     pub pure: Switch,
-    /// On if it reports out-of-order data.
+    /// On if the acknowledgment reports out-of-order data.
     pub selective: Switch,
-    /// On if a queue has marked it.
+    /// On if a queue has marked the acknowledgment.
     pub mark: Switch,
 }
 

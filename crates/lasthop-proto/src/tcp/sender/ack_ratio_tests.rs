@@ -100,8 +100,8 @@ fn a_leap_is_a_lost_acknowledgment() {
     assert_eq!(bench.acks(&[2; 20]), [2; 20]);
 }
 
-/// §4.4, "after changes in the ACK Ratio": while the peer may still use the larger ratio, four segments at once are no
-/// jump.
+/// §4.4, "after changes in the ACK Ratio": while the peer may still use the larger ratio, four segments at once are not
+/// a jump.
 #[test]
 fn the_ratio_before_is_no_leap() {
     let mut bench = Bench::new(12);

@@ -8,7 +8,7 @@ use crate::time::Instant;
 /// Contract of a sender: it decides what leaves and when, repairs losses and controls congestion. The sequence numbers
 /// and the peer's window are in the [`Stream`], which [`Sender`](super::Sender) passes to each call.
 ///
-/// The handshake is no part of it, except that the SYN is recorded and repeated like other segments.
+/// The handshake is not part of it, except that the SYN is recorded and repeated like other segments.
 pub(in crate::tcp) trait Sending {
     /// Returns congestion window and slow-start threshold, in bytes.
     fn window(&self, s: &Stream) -> (u32, u32);
@@ -22,7 +22,7 @@ pub(in crate::tcp) trait Sending {
     /// Records that the handshake is complete.
     fn on_established(&mut self, _s: &Stream) {}
 
-    /// Returns how much of `bytes` the send buffer accepts.
+    /// Returns the part of `bytes` that the send buffer accepts.
     fn offer(&mut self, s: &mut Stream, _now: Instant, bytes: u64) -> u64 {
         bytes.min(s.capacity())
     }
@@ -33,8 +33,8 @@ pub(in crate::tcp) trait Sending {
     /// Records that the application has closed the stream.
     fn on_close(&mut self) {}
 
-    /// Processes an acknowledgment without news while nothing is outstanding. Returns whether that was all: if not,
-    /// [`Self::on_ack`] has to process it.
+    /// Processes an acknowledgment without new information while nothing is outstanding. Returns whether that was all:
+    /// if not, [`Self::on_ack`] has to process it.
     fn on_no_news(&mut self) -> bool;
 
     /// Processes an acknowledgment of sent data, including old ones. `window_before` is the peer's window before it.
@@ -43,7 +43,7 @@ pub(in crate::tcp) trait Sending {
     /// Reduces the window because the acknowledgment processed last echoes a mark, the first one in this window.
     fn on_echo(&mut self, s: &Stream);
 
-    /// Returns when it has to be called, besides the timers of the stream.
+    /// Returns the time at which the sender must be called, in addition to the timers of the stream.
     fn wake_time(&self) -> Option<Instant> {
         None
     }

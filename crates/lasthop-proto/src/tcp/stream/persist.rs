@@ -80,8 +80,8 @@ impl Stream {
         }
     }
 
-    /// Returns whether a segment with these fields brings no news: nothing is outstanding, the window is open and
-    /// unchanged.
+    /// Returns whether a segment with these fields carries no new information: nothing is outstanding, the window is
+    /// open and unchanged.
     #[inline]
     pub fn is_no_news(&self, seq: Seq, ack: Seq, window: u32) -> bool {
         ack == self.snd_una
@@ -106,7 +106,7 @@ impl Stream {
         if self.persist.probes > 0 { self.snd_nxt } else { self.snd_max }
     }
 
-    /// Returns when the persist timer expires.
+    /// Returns the time at which the persist timer expires.
     #[inline]
     pub fn persist_timer(&self) -> Option<Instant> {
         self.persist.timer

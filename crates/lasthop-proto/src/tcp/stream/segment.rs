@@ -12,15 +12,15 @@ pub struct Transmission {
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
-    /// On if it is the SYN.
+    /// On if the segment is the SYN.
     pub syn: Switch,
-    /// On if the FIN follows its payload.
+    /// On if the FIN follows the segment's payload.
     pub fin: Switch,
-    /// On if it carries PSH.
+    /// On if the segment carries PSH.
     pub push: Switch,
     /// First or repeated transmission of its sequence numbers.
     pub turn: Turn,
-    /// Reason for sending it, for measurement.
+    /// Reason for sending the segment, for measurement.
     pub cause: Cause,
 }
 
@@ -36,7 +36,7 @@ pub enum Turn {
 }
 
 impl Transmission {
-    /// Returns the number after its last one.
+    /// Returns the number after the segment's last one.
     pub fn end(&self) -> Seq {
         self.seq + self.len + u32::from(self.syn.is_on()) + u32::from(self.fin.is_on())
     }
@@ -53,7 +53,7 @@ pub struct NewData {
     pub room: u32,
     /// True if the FIN follows.
     fin: bool,
-    /// True if it was sent before a timeout.
+    /// True if the data was sent before a timeout.
     pub again: bool,
 }
 

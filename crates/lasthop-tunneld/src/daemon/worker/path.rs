@@ -14,8 +14,8 @@ use crate::engine::Engine;
 use crate::plan::{HopInterface, Own, Plan, Routed, Way};
 use crate::socket::{Batch, Inbox, Sending, Udp};
 
-/// Number of datagrams after which frames are sent, because feedback covers 128; and of packets, because a burst of
-/// super-segments is longer than the queue.
+/// Number of datagrams after which frames are sent, because feedback covers 128; and number of packets after which they
+/// are sent, because a burst of super-segments is longer than the queue.
 const STRIDE: usize = 64;
 /// Maximum number of packets to read from the device before the socket gets its turn.
 const PACKETS: usize = 1_024;

@@ -1,4 +1,4 @@
-//! Installation of an advice: the configuration of the cure, with the promise beside it.
+//! Installation of an advice: the configuration of the cure, and the promise in a separate file.
 
 #[cfg(live)]
 mod tunnel;

@@ -1,4 +1,4 @@
-//! Answers of a gateway, in sentences with units for people; programs read the JSON.
+//! Answers of a gateway, in sentences with units; programs read the JSON.
 
 use std::fmt::Write;
 
@@ -83,7 +83,7 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
     text
 }
 
-/// Describes the gain of the treatment, one line per rule, beside the promise.
+/// Describes the gain of the treatment, one line per rule, and compares it with the promise.
 pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
     let mut text = String::new();
     for rule in &answer.rules {

@@ -262,7 +262,7 @@ fn millis(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
 
-/// Formats a share, as `0.4 %`.
+/// Formats a share, such as `0.4 %`.
 fn share(part: u64, all: u64) -> String {
     match (part, all) {
         (0, _) | (_, 0) => "0 %".to_owned(),

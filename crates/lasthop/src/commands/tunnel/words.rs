@@ -1,4 +1,4 @@
-//! Answers of a tunnel, in sentences with units for people; programs read the JSON.
+//! Answers of a tunnel, in sentences with units; programs read the JSON.
 
 use lasthop_daemon::ab::{Difference, Gain};
 use lasthop_study::promise::{Beside, Promise};
@@ -107,7 +107,7 @@ fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSn
     lines
 }
 
-/// Describes the gain of repair, one paragraph per peer, beside the promise.
+/// Describes the gain of repair, one paragraph per peer, and compares it with the promise.
 pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
     let mut lines = Vec::new();
     for peer in &answer.peers {

@@ -25,7 +25,7 @@ enum Trigger {
 pub struct Eln {
     newreno: NewReno,
     trigger: Trigger,
-    /// Hole retransmitted last: each is retransmitted once, further losses of it wait for the timer.
+    /// Hole retransmitted last. Each hole is retransmitted once; if that is lost too, the hole waits for the timer.
     resent: Option<Seq>,
     /// Segments by which subsequent duplicates have inflated the window.
     inflation: u32,

@@ -55,8 +55,8 @@ pub trait LossRecovery {
 
 /// Interface of a recovery that knows which segments have arrived, and chooses those to resend itself.
 pub trait Selective {
-    /// Returns a hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last,
-    /// and the cause.
+    /// Returns a hole to resend if windows permit it, ahead of new data: its first byte, the byte after its last, and
+    /// the cause.
     fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)>;
 
     /// Returns the window for new data, in bytes beyond `snd_una`, or `None` if none may be sent.
@@ -102,7 +102,8 @@ impl Recovery {
         }
     }
 
-    /// Returns the recovery if it chooses what to resend now. Sack1 and RFC 6675 do so while they repair a loss.
+    /// Returns the loss recovery if it chooses the data to resend now. Sack1 and RFC 6675 do so while they repair a
+    /// loss.
     #[inline]
     pub fn selective(&mut self) -> Option<&mut dyn Selective> {
         // Called several times for each segment: few cases compile to comparisons, more to a jump table.

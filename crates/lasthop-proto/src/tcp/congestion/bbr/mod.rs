@@ -25,7 +25,7 @@ const RATE_UNIT: u128 = 1 << 24;
 const GAIN_UNIT: u32 = 256;
 /// 2/ln 2: the minimum gain that doubles the rate every round.
 const HIGH_GAIN: u32 = GAIN_UNIT * 2885 / 1000 + 1;
-/// Its inverse, which drains in a round the queue that startup left.
+/// Inverse of the startup gain, which drains in a round the queue that startup left.
 const DRAIN_GAIN: u32 = GAIN_UNIT * 1000 / 2885;
 /// Gain of the window: twice the path's capacity, since acknowledgments are delayed and aggregated.
 const CWND_GAIN: u32 = 2 * GAIN_UNIT;
@@ -33,9 +33,9 @@ const CWND_GAIN: u32 = 2 * GAIN_UNIT;
 const CYCLE: [u32; 8] = [320, 192, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
 /// Number of rounds over which the maximum rate is taken: a cycle and two more.
 const RATE_ROUNDS: u32 = 10;
-/// Growth of the rate per round below which the pipe is full...
+/// Growth of the rate per round below which the pipe is considered full, if that lasts for [`FULL_ROUNDS`].
 const FULL_GAIN: u128 = 320;
-/// ... if it stays below for this number of consecutive rounds.
+/// Number of consecutive rounds without growth by [`FULL_GAIN`] that show a full pipe.
 const FULL_ROUNDS: u32 = 3;
 /// Minimum window, also used in `PROBE_RTT`.
 const LEAST_WINDOW: u32 = 4;

@@ -3,15 +3,15 @@
 
 use super::{GAIN_UNIT, RATE_UNIT, Totals};
 
-/// Minimum number of rounds in an interval...
+/// Minimum number of rounds in an interval.
 const LEAST_ROUNDS: u32 = 4;
-/// ... and maximum: four times that.
+/// Maximum number of rounds in an interval.
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
 /// Number of losses per 256 deliveries, 19.5 %, from which an interval counts as policed.
 const LOSSES: u64 = 50;
-/// Rates count as equal if they differ by an eighth...
+/// Divisor of a rate that yields the difference up to which rates count as equal: an eighth.
 const SAME: u64 = 8;
-/// ... or by 4 kbps, in bytes per second.
+/// Absolute difference up to which rates count as equal, 4 kbps, in bytes per second.
 const SAME_BYTES: u128 = 500;
 /// Length from which an interval is discarded, in milliseconds: its rate would be rounded down to zero.
 const LONGEST: u64 = u32::MAX as u64 / 1000;
@@ -164,7 +164,7 @@ mod tests {
         policer.rate().is_some()
     }
 
-    /// Linux `bbr_lt_bw_sampling`: an interval longer than an hour and 11 minutes says nothing about a policer.
+    /// Linux `bbr_lt_bw_sampling`: an interval longer than an hour and 11 minutes gives no information about a policer.
     #[test]
     fn an_interval_of_hours_shows_no_policer() {
         assert!(looks_policed(1000));

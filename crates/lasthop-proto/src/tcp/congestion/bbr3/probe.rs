@@ -10,9 +10,9 @@ const MIN_RTT_LASTS: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// `ProbeRTTDuration`.
 const PROBE_RTT_LASTS: Duration = Duration::from_millis(200);
-/// Minimum time between probes for rate...
+/// Minimum time between probes for rate, without its random part.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
-/// ... to which a random time up to this is added.
+/// Maximum random time that is added to [`PROBE_WAIT`].
 const PROBE_WAIT_SPREAD: Duration = Duration::from_secs(1);
 /// Maximum number of rounds between probes: as often as Reno would lose on a small path.
 const PROBE_ROUNDS: u32 = 63;

@@ -9,11 +9,12 @@ use crate::time::{Duration, Instant};
 const LOW_WINDOW: u32 = 16;
 /// Maximum interval between acknowledgments of a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// Size of a burst, in bytes: a receiver may delay its acknowledgment while `GSO_BURSTS` of them are in flight...
+/// Size of a burst, in bytes: a receiver may delay its acknowledgment while [`GSO_BURSTS`] of them are in flight, for
+/// at most [`MOST_ACK_DELAY`].
 const GSO_BYTES: u64 = 65_536;
 /// Number of bursts, see [`GSO_BYTES`].
 const GSO_BURSTS: u64 = 4;
-/// ... but for no longer than this.
+/// Maximum time for which a receiver may delay its acknowledgment.
 const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub(in crate::tcp::congestion) struct Classic {
     mss: u32,
     /// True if the end of slow start was detected.
     found: bool,
-    /// End of the data sent when the round began: the round is over once more is acknowledged. `None` at first.
+    /// End of the data sent when the round began: the round ends once more is acknowledged. `None` at first.
     last: Option<Seq>,
     /// True if a round has begun with a timeout, and its end is determined by the next acknowledgment.
     is_end_open: bool,

@@ -19,7 +19,7 @@ enum Phase {
     Conservative {
         /// Minimum round trip of the round in which CSS began.
         baseline: Duration,
-        /// Number of rounds that have ended in it.
+        /// Number of rounds that have ended in CSS.
         rounds: u32,
     },
     Over,

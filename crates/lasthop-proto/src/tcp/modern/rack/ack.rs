@@ -34,9 +34,9 @@ pub(super) struct News {
     pub sacked: bool,
     /// True if there was a duplicate SACK.
     pub duplicate: bool,
-    /// True if it was for a tail-loss probe.
+    /// True if the duplicate SACK was for a tail-loss probe.
     pub duplicate_probe: bool,
-    /// True if it carries data, moves the window or acknowledges something.
+    /// True if the acknowledgment carries data, moves the window or acknowledges something.
     pub is_no_duplicate: bool,
     /// True if a segment was delivered that was sent once, before the episode.
     pub original: bool,
@@ -50,8 +50,8 @@ pub(super) struct News {
     pub rexmit: Option<Permit>,
     pub newest: Option<Candidate>,
     reordered: Option<Seq>,
-    /// Transmission times of the first and the last of the segments that it acknowledges, or selectively acknowledges,
-    /// and that were sent once.
+    /// Transmission times of the first and the last of the segments sent once that the acknowledgment covers
+    /// cumulatively, and of those that it covers selectively.
     pub acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
     pub repeated_acked: bool,

@@ -19,7 +19,7 @@ const PACING_SHIFT: u32 = 10;
 /// The connection's share of the host's queue.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backpressure {
-    /// Segments queued there; `None` until there are some.
+    /// Segments in the host's queue; `None` until there are some.
     queue: Option<Box<HostQueue>>,
     /// True if a segment waits for a departure that the driver will report.
     blocked: bool,
@@ -33,7 +33,7 @@ impl Backpressure {
 }
 
 impl Rack {
-    /// Records when the segment polled last begins transmission.
+    /// Records the time at which the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         self.backpressure.queue.get_or_insert_default().add(now, queued);
     }

@@ -44,7 +44,7 @@ impl Rack {
         self.rate.count_delivered(segments);
     }
 
-    /// Counts a duplicate, if the acknowledgment is one without other news.
+    /// Counts a duplicate, if the acknowledgment is one without other new information.
     pub(super) fn count_duplicate(&mut self, news: &mut News) {
         if !self.is_blind() || news.una_advanced || news.is_no_duplicate {
             return;

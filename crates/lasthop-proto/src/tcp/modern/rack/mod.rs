@@ -53,7 +53,7 @@ enum Permit {
     Lost,
     /// New data only.
     New,
-    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to it.
+    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to new data.
     Trial,
     /// Nothing more: a timer has sent its segment.
     Nothing,
@@ -62,9 +62,9 @@ enum Permit {
 /// A tail-loss probe that has not been evaluated (RFC 8985 §7.4).
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// `snd_nxt` after it.
+    /// `snd_nxt` after the probe.
     high: Seq,
-    /// True if it repeats a segment.
+    /// True if the probe repeats a segment.
     repeats: bool,
 }
 
@@ -77,7 +77,7 @@ struct Batch {
     /// True if the oldest segment was retransmitted.
     oldest: bool,
     probe: bool,
-    /// True if the wait for reordered segments is over.
+    /// True if the wait for reordered segments has ended.
     waited: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Rack {
     wake: Option<Instant>,
     min_rtt: MinRtt,
     state: CaState,
-    /// `snd_nxt` when the state began: the episode ends when it is acknowledged.
+    /// `snd_nxt` when the state began: the episode ends when that number is acknowledged.
     high: Seq,
     newest: Newest,
     reordering: Reordering,
@@ -189,7 +189,7 @@ impl Rack {
         (self.control.window(), self.control.ssthresh())
     }
 
-    /// Returns when a segment that waits for the pacer may leave.
+    /// Returns the time at which a segment that waits for the pacer may leave.
     pub fn wake(&self) -> Option<Instant> {
         self.wake
     }
@@ -262,8 +262,8 @@ impl Rack {
         }
     }
 
-    /// Splits outstanding segments because the path carries only smaller ones, and retransmits them; this is no sign of
-    /// congestion.
+    /// Splits outstanding segments because the path carries only smaller ones, and retransmits them; this is not a sign
+    /// of congestion.
     pub fn cut(&mut self, mss: u32) {
         self.flight.cut(mss);
         self.permit = Permit::All;
@@ -305,9 +305,9 @@ impl Rack {
     }
 }
 
-/// Returns whether all data that the application wants to send has been sent. One that waits for the send buffer has
-/// more: Linux checks when it writes (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it
-/// waits.
+/// Returns whether all data that the application wants to send has been sent. An application that waits for the send
+/// buffer has more to send: Linux checks when the application writes (`tcp_rate_check_app_limited` in
+/// `tcp_sendmsg_locked`), and a waiting application does not write.
 fn all_sent(s: &Stream) -> bool {
     s.pos(s.snd_nxt()) > s.queued()
 }

@@ -157,7 +157,7 @@ impl Rack {
         self.batch.waited = true;
     }
 
-    /// Detects losses, regardless of deliveries; returns how long to wait for the rest.
+    /// Detects losses, regardless of deliveries; returns the time to wait for the rest.
     pub(super) fn detect(&mut self, s: &Stream, now: Instant) -> Option<Duration> {
         let srtt = s.rtt().srtt().unwrap_or(Duration::ZERO);
         let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);

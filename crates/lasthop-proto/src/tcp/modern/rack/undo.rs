@@ -6,7 +6,7 @@ use crate::time::Instant;
 /// The episode that may be undone.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Undo {
-    /// `snd_una` when it began; `None` if there is nothing to undo.
+    /// `snd_una` when the episode began; `None` if there is nothing to undo.
     marker: Option<Seq>,
     /// Retransmissions that no duplicate SACK has reported as spurious; `None` before the first one.
     open: Option<u32>,

@@ -6,11 +6,11 @@ use crate::time::{Duration, Instant};
 /// Usage of the window by the last flights.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Usage {
-    /// True if it was full.
+    /// True if the window was full.
     limited: bool,
     /// Maximum number of outstanding segments.
     most_out: u32,
-    /// Number until whose acknowledgment these values are valid.
+    /// Sequence number until the acknowledgment of which these values are valid.
     until: Seq,
     /// Maximum number of outstanding segments since `stamp`.
     used: u32,
@@ -34,13 +34,13 @@ pub struct Burst {
 }
 
 impl Usage {
-    /// Returns whether the window may grow: it was full in the last flight or, in slow start, half of it was
+    /// Returns whether the window may grow: it was full in the last flight or, in slow start, half of the window was
     /// outstanding.
     pub fn is_limited(&self, window: u32, slow_start: bool) -> bool {
         self.limited || slow_start && window < self.most_out.saturating_mul(2)
     }
 
-    /// Records a burst. If the window was not fully used for `rto`, returns how much of it was (RFC 2861).
+    /// Records a burst. If the window was not fully used for `rto`, returns the part of it that was used (RFC 2861).
     pub fn on_burst(&mut self, now: Instant, burst: &Burst, rto: Duration) -> Option<u32> {
         let (una, nxt) = burst.span;
         if una.ge(self.until) || burst.full || !self.limited && burst.out > self.most_out {

@@ -70,7 +70,7 @@ impl Receiver {
         }
     }
 
-    /// Records that an acknowledgment leaves; returns whether it is one that leaves ahead of the next.
+    /// Records that an acknowledgment leaves; returns whether it is an early one that leaves ahead of the next.
     pub(in crate::tcp::receiver) fn linux_ack_sent(&mut self) -> Switch {
         match self.linux.kept_mut() {
             Some(linux) if linux.early.is_some() => Switch::On,

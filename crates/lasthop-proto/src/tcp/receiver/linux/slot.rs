@@ -20,7 +20,7 @@ pub(in crate::tcp::receiver) enum Slot {
 /// Results of the handshake from which the state derives.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp::receiver) struct Handshake {
-    /// Time of its completion.
+    /// Time of the handshake's completion.
     over: Instant,
     has_ended: Switch,
     timestamps: Switch,
@@ -45,12 +45,12 @@ impl Handshake {
 }
 
 impl Slot {
-    /// Returns the slot of a receiver with these keys.
+    /// Returns the slot of a receiver with these settings.
     pub fn new(config: &TcpConfig) -> Self {
         if config.receiver.delayed_ack == DelayedAck::Linux { Self::Quiet(Handshake::NONE) } else { Self::Absent }
     }
 
-    /// Returns whether it is a Linux receiver.
+    /// Returns whether the receiver is a Linux receiver.
     #[inline]
     pub fn is_linux(&self) -> bool {
         !matches!(self, Self::Absent)

@@ -13,8 +13,8 @@ use crate::commands::tunnel::secrets;
 use crate::error::Error;
 use crate::output::write_file;
 
-/// Writes `near`, the configuration of the end in front of the hop, and beside it the other end's and the missing keys.
-/// Returns the next steps.
+/// Writes `near`, the configuration of the end in front of the hop, and in the same folder the other end's
+/// configuration and missing keys. Returns the next steps.
 pub fn write(args: &AdviseArgs, near: &Path, rates: Option<HopRates>) -> Result<String, Error> {
     let ends = &args.tunnel;
     let near = &absolute(near)?;
@@ -95,7 +95,7 @@ fn keep(key: &Key, file: &Path) -> Result<(), Error> {
     secrets::write(file, &made.to_base64())
 }
 
-/// Returns a path beside `near`: `tunnel-far.toml` or `tunnel.key` for `tunnel.toml`.
+/// Returns a path in the folder of `near`: `tunnel-far.toml` or `tunnel.key` for `tunnel.toml`.
 fn beside(near: &Path, end: &str) -> PathBuf {
     let stem = near.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     near.with_file_name(stem + end)
