@@ -38,6 +38,7 @@ fn plan(end: usize) -> Plan {
         codes: true,
         shared: false,
         queue: None,
+        memory: 64 << 20,
         ab: 0,
         ab_keys: [1, 2],
     };

@@ -111,8 +111,7 @@ fn rounds_escalate() {
         link.run_until(next);
     }
     link.run_until(ms(2_000));
-    let counters = link.ends[0].hop().counters();
-    assert_eq!((counters.given_up, link.ends[1].hop().counters().released > 0), (1, true));
+    assert_eq!(link.ends[0].hop().counters().given_up, 1);
     // All others arrived, in order.
     let expected: Vec<u32> = (0..400).filter(|number| *number != 2).collect();
     assert_eq!(link.numbers(1, 0), expected);

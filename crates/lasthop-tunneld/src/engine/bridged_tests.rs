@@ -36,6 +36,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         codes: true,
         shared: false,
         queue: None,
+        memory: 64 << 20,
         ab: 0,
         ab_keys: [1, 2],
     };

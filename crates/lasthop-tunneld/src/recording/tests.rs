@@ -25,6 +25,7 @@ fn config(repair: Repair) -> HopConfig {
         medium: Medium::Own,
         header: 58,
         queue: Some(100),
+        memory: 64 << 20,
         target: Duration::from_millis(40),
         interval: Duration::from_millis(100),
     }

@@ -54,6 +54,8 @@ pub(super) struct Ingress<I: Item> {
     queue: ManagedQueue<Entry<I>>,
     /// Configured maximum number of packets; `None` if it follows the hop.
     limit: Option<u32>,
+    /// Memory of the end, in bytes.
+    memory: u64,
     /// Configured target.
     given: Duration,
     /// Target beyond the round trip.
@@ -77,12 +79,13 @@ impl<I: Item> Ingress<I> {
     pub fn new(config: &HopConfig, rate: u64) -> Self {
         // Below 1.5 frames, queueing delay cannot be distinguished from transmission time.
         let (given, interval, limit) = (config.target, config.interval, config.queue);
+        let memory = config.memory;
         let target = given.max(frames(rate));
         // Several drops at once would be a burst of losses caused here.
         let codel = codel(target, interval, Duration::ZERO);
         let config = FqCoDelConfig {
             codel,
-            limit: limit.unwrap_or_else(|| limits::queue(rate, Duration::ZERO)),
+            limit: limit.unwrap_or_else(|| limits::queue(rate, Duration::ZERO, memory)),
             drop_batch: 1,
             ..FqCoDelConfig::default()
         };
@@ -91,6 +94,7 @@ impl<I: Item> Ingress<I> {
         Self {
             queue,
             limit,
+            memory,
             given,
             target,
             interval,
@@ -116,7 +120,7 @@ impl<I: Item> Ingress<I> {
             self.trip = trip;
             self.queue.tune(codel(self.target, self.interval, trip));
             if self.limit.is_none() {
-                self.queue.change_limit(limits::queue(rate, trip));
+                self.queue.change_limit(limits::queue(rate, trip, self.memory));
             }
         }
     }

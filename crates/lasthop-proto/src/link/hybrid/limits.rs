@@ -6,11 +6,8 @@ use crate::time::Duration;
 /// Maximum number of symbols from the first missing one on that an end can identify. A sender uses half of it.
 pub(super) const AHEAD: u64 = 1 << 16;
 
-/// Maximum number of packets held for an earlier one: as many as a sender has in flight.
-pub(super) const MOST_HELD: usize = AHEAD as usize / 2;
-
-/// Minimum and maximum number of packets in an entry queue that follows the hop.
-const QUEUED: [u64; 2] = [1000, 1 << 15];
+/// Minimum number of packets in an entry queue that follows the hop.
+const QUEUED: u64 = 1000;
 
 /// Maximum number of retransmission rounds of a packet.
 pub(super) const ROUNDS: u8 = 4;
@@ -55,10 +52,16 @@ pub(super) fn frames_in_flight(rate: u64, trip: Duration) -> u64 {
     (bits / u128::from(FRAME_BITS)).min(1 << 40) as u64
 }
 
-/// Returns the maximum number of packets in the entry queue. When a hole is filled, its flow's source sends a burst of
-/// up to a window.
-pub(super) fn queue(rate: u64, trip: Duration) -> u32 {
-    (3 * frames_in_flight(rate, trip)).clamp(QUEUED[0], QUEUED[1]) as u32
+/// Returns the number of full packets that fit into a third of `memory` bytes, at least 128, at most those that the
+/// other end can identify.
+pub(super) fn third(memory: u64) -> u64 {
+    (memory / 3 / (FRAME_BITS / 8)).clamp(128, AHEAD / 2)
+}
+
+/// Returns the maximum number of packets in an entry queue that follows the hop. When a hole is filled, its flow's
+/// source sends a burst of up to a window.
+pub(super) fn queue(rate: u64, trip: Duration, memory: u64) -> u32 {
+    (3 * frames_in_flight(rate, trip)).max(QUEUED).min(third(memory)) as u32
 }
 
 /// Share of packets passed on at once that may stay lost, in 10⁻⁹: 0.05 %.

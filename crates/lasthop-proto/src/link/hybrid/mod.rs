@@ -150,7 +150,7 @@ impl<I: Item> Hop<I> {
             detector: Detector::new(),
             budget: Budget::new(),
             sender: Sender::new(),
-            receiver: Receiver::new(),
+            receiver: Receiver::new(limits::third(config.memory) as usize),
             account: Account::new(reports(&config)),
             encoder: Encoder::new(),
             decoder: Decoder::new(),
@@ -212,7 +212,8 @@ impl<I: Item> Hop<I> {
     /// Returns the maximum number of symbols in flight: the capacity of four round trips, the maximum time for which a
     /// symbol is repaired, and a margin.
     fn window(&self) -> u64 {
-        4 * limits::frames_in_flight(self.control.rate(), self.detector.round_trip()) + 128
+        let window = 4 * limits::frames_in_flight(self.control.rate(), self.detector.round_trip()) + 128;
+        window.min(limits::third(self.config.memory))
     }
 
     /// Splits this end into its sender and the sender's view of the rest.

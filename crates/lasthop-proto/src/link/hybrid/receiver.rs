@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::frame::{Class, Item, Label};
-use super::limits::{AHEAD, MOST_HELD, hold};
+use super::limits::{AHEAD, hold};
 use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
 
@@ -42,6 +42,7 @@ pub(super) struct Receiver<I> {
     /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
+    most_held: usize,
     /// Pairs of a symbol and a later symbol that waits for it.
     waiters: BTreeSet<(u64, u64)>,
     /// Held symbols by the time at which they are released.
@@ -50,8 +51,10 @@ pub(super) struct Receiver<I> {
 }
 
 impl<I: Item> Receiver<I> {
-    pub fn new() -> Self {
+    /// Returns a receiver that holds at most `most_held` packets for an earlier one.
+    pub fn new(most_held: usize) -> Self {
         Self {
+            most_held,
             floor: 0,
             slots: VecDeque::new(),
             held: BTreeMap::new(),
@@ -140,7 +143,7 @@ impl<I: Item> Receiver<I> {
                 self.expiry.insert((until, symbol.0));
                 self.waiters.insert((after, symbol.0));
                 self.held.insert(symbol.0, Held { item, after, until });
-                if self.held.len() > MOST_HELD
+                if self.held.len() > self.most_held
                     && let Some((_, oldest)) = self.expiry.first().copied()
                 {
                     self.release(oldest, out);

@@ -332,6 +332,10 @@ impl<I: Item> Sender<I> {
             return false;
         }
         self.outage = self.is_outage(now, view);
+        if self.probes > 0 && self.floor_due.is_some() {
+            // Notices of a silent hop were lost.
+            (self.floor_due, self.floors) = (Some(now), 0);
+        }
         (self.quiet, self.probes, self.heard) = (now, 0, now);
         let largest = feedback.largest.0;
         let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(feedback.delay.as_nanos()));
