@@ -23,7 +23,8 @@ fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
         repair: *u.choose(&[Repair::Repeat, Repair::Adaptive, Repair::Share(share)])?,
         medium: *u.choose(&[Medium::Own, Medium::Shared])?,
         header: u16::from(u.arbitrary::<u8>()?),
-        queue: u.int_in_range(0..=40)?,
+        queue: u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=40)).transpose()?,
+        memory: 64 << 20,
         target: pause(u)?,
         interval: pause(u)?,
     })
@@ -142,10 +143,10 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         for End { node, taken, .. } in &mut ends {
             let sizes = node.hop().sizes();
             assert!(
-                sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15 && sizes.planned <= 3 << 13,
+                sizes.symbols <= 14_913 && sizes.transmissions <= 1 << 17 && sizes.planned <= 6 * 14_913,
                 "{sizes:?}"
             );
-            assert!(sizes.held <= 4096 && sizes.span <= 1 << 14 && sizes.waiting <= config.queue as usize, "{sizes:?}");
+            assert!(sizes.held <= 14_914 && sizes.span <= 1 << 16 && sizes.waiting <= config.queue.unwrap_or(14_913) as usize, "{sizes:?}");
             let auto = config.rate == RateRule::Auto;
             assert!(!auto || (8_000..=100_000_000_000).contains(&node.hop().rate()), "{}", node.hop().rate());
             assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");

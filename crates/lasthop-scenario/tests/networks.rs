@@ -182,7 +182,7 @@ fn schemes_decide_what_the_base_station_does() {
                 let end: &TwoEnded = spec.element.get().expect("an end");
                 assert_eq!(
                     (end.rate, end.header, end.queue, end.repair),
-                    (SendingRate::SameAsLink, 58, 1000, expected),
+                    (SendingRate::SameAsLink, 58, None, expected),
                     "{}",
                     scheme.name
                 );
@@ -519,7 +519,7 @@ fn the_keys_of_a_two_ended_link() {
     for (_, config) in given {
         let share = Share { data: 10, coded: 2, wait: Duration::from_millis(5) };
         assert_eq!((config.rate, config.repair), (RateRule::Fixed(800_000), Repair::Share(share)));
-        assert_eq!((config.header, config.queue), (32, 50));
+        assert_eq!((config.header, config.queue), (32, Some(50)));
     }
     assert!(ends("rate = \"auto\"").into_iter().all(|(_, config)| config.rate == RateRule::Auto));
     assert_eq!(ends("rate = \"link\""), ends(""));

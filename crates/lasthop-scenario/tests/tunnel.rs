@@ -30,9 +30,9 @@ fn a_whole_configuration() {
     assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
     assert_eq!((shore.keepalive, van.keepalive), (Some(Duration::from_secs(10)), None));
     assert_eq!(van.allowed[2], "192.0.2.1/32".parse().unwrap());
-    assert_eq!((shore.rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, 50));
+    assert_eq!((shore.rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, Some(50)));
     assert_eq!((shore.ab.get(), van.ab.get()), (0.1, 0.0));
-    assert_eq!((van.rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, 1000));
+    assert_eq!((van.rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, None));
     assert_eq!((tunnel.device.as_str(), tunnel.log.as_str()), ("lasthop0", "info"));
     assert_eq!((tunnel.metrics, tunnel.control_group), (None, None));
 }

@@ -32,7 +32,7 @@ use crate::error::{Error, Problem};
 use crate::key::{self, Key};
 use crate::reader::Reader;
 use crate::reading;
-use crate::units::Fraction;
+use crate::units::{ByteSize, Fraction};
 use crate::values::{Auto, Choice, List, Off, Or, Positive, Whole};
 
 pub use self::values::Endpoint;
@@ -57,6 +57,8 @@ const DEVICE: &str = "lasthop0";
 const MOST_ADDRESSES: usize = 16;
 /// Maximum share of the flows that may remain unrepaired.
 const MOST_UNREPAIRED: Fraction = Fraction::HALF;
+/// Minimum memory for the packets of a peer: some 230 in flight.
+const LEAST_MEMORY: u64 = 1 << 20;
 /// Range of an end's sending rate.
 const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
 
@@ -190,8 +192,10 @@ pub struct Peer {
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,
-    /// Maximum number of packets queued for the peer.
-    pub queue: u32,
+    /// Maximum number of packets queued for the peer; `None`: follows the hop.
+    pub queue: Option<u32>,
+    /// Memory for packets, in bytes.
+    pub memory: u64,
     /// Share of the flows that remain unrepaired, for comparison: at most half.
     pub ab: Fraction,
 }
@@ -284,8 +288,11 @@ keys! {
         repair: Repair = Repair::Hybrid;
         /// {} | each direction has its own; `"shared"`: one for both, as on Wi-Fi, for `rate = "auto"`. Alike at both ends
         medium: Medium = Medium::Own;
-        /// {} | packets waiting for the peer
-        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | packets waiting for the peer; `"auto"`: what the hop carries in three round trips, at least 1000
+        queue: Or<Auto, Whole<1, 100_000>> = Or(None, Auto);
+        /// {} | for the peer's packets: a third each for those in flight, those held for an earlier one, and the queue if
+        /// `"auto"`; at least 1 MiB
+        memory: ByteSize = ByteSize(64 << 20);
         /// {} | share of flows, at most 50 %, left unrepaired to [measure the gain](#what-repair-gains). Alike at both ends
         ab: Fraction = Fraction::ZERO;
     }
@@ -481,7 +488,12 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     }
     let repair = reader.value(PeerKeys::repair)?;
     let medium = reader.value(PeerKeys::medium)?;
-    let Whole(queue) = reader.value(PeerKeys::queue)?;
+    let Or(queue, Auto) = reader.value(PeerKeys::queue)?;
+    let queue = queue.map(|Whole(packets)| packets);
+    let ByteSize(memory) = reader.value(PeerKeys::memory)?;
+    if memory < LEAST_MEMORY {
+        return Err(reader.refuse(PeerKeys::memory, "at least 1 MiB, e.g. \"64 MiB\"", ""));
+    }
     let ab = reader.value(PeerKeys::ab)?;
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse(PeerKeys::ab, "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));
@@ -499,6 +511,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         repair,
         medium,
         queue,
+        memory,
         ab,
     })
 }

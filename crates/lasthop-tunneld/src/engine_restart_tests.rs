@@ -123,7 +123,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
     let link = world.ends[1].links_mut().next().unwrap();
     let held = format!("{:?}", link.hop.sizes());
     let largest = held.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<usize>().ok()).max();
-    assert!(largest <= Some(8_192), "{held}");
+    assert!(largest <= Some(1 << 16), "{held}");
     assert!(link.counters.foreign > 1_000, "{:?}", link.counters);
     world.ends[0] = Engine::new(&plan(0), [55; 32], world.now, None).unwrap();
     world.got[1].clear();

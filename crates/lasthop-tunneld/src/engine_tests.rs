@@ -37,7 +37,8 @@ fn plan(end: usize) -> Plan {
         rate: Some(10_000_000),
         codes: true,
         shared: false,
-        queue: 1000,
+        queue: None,
+        memory: 64 << 20,
         ab: 0,
         ab_keys: [1, 2],
     };

@@ -366,6 +366,7 @@ fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfi
         medium: if plan.shared { Medium::Shared } else { Medium::Own },
         header: headers + (OVERHEAD + DATA) as u16,
         queue: plan.queue,
+        memory: plan.memory,
         target: TARGET,
         interval: INTERVAL,
     }

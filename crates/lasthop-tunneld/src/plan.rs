@@ -199,7 +199,9 @@ pub struct PeerPlan {
     /// True if both directions share the hop's medium.
     pub shared: bool,
     /// Maximum number of waiting packets.
-    pub queue: u32,
+    pub queue: Option<u32>,
+    /// Memory for packets, in bytes.
+    pub memory: u64,
     /// Share of unrepaired flows, in 10⁻⁶.
     pub ab: u32,
     /// Keys that select the unrepaired flows, equal at both ends.
@@ -383,6 +385,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         codes: peer.repair == Repair::Hybrid,
         shared: peer.medium == Medium::Shared,
         queue: peer.queue,
+        memory: peer.memory,
         ab: (peer.ab.get() * f64::from(WHOLE)).round() as u32,
         ab_keys,
     })

@@ -169,7 +169,7 @@ const KINDS: [(&str, Traffic); 5] = [
 
 /// Formats settings as words separated by spaces.
 fn words_of(config: &HopConfig) -> String {
-    let HopConfig { rate, repair, medium, header, queue, target, interval } = config;
+    let HopConfig { rate, repair, medium, header, queue, memory, target, interval } = config;
     let rate = match rate {
         RateRule::Fixed(rate) => rate.to_string(),
         RateRule::Auto => "auto".to_owned(),
@@ -178,14 +178,15 @@ fn words_of(config: &HopConfig) -> String {
     let repair = if *repair == Repair::Repeat { "arq" } else { "hybrid" };
     let medium = if *medium == Medium::Shared { "shared" } else { "own" };
     let [target, interval] = [target, interval].map(|span| span.as_nanos());
+    let queue = queue.map_or("auto".to_owned(), |packets| packets.to_string());
     format!(
-        "rate={rate} repair={repair} medium={medium} header={header} queue={queue} target={target} interval={interval}"
+        "rate={rate} repair={repair} medium={medium} header={header} queue={queue} memory={memory} target={target} interval={interval}"
     )
 }
 
 /// Parses the output of [`words_of`].
 fn config_of(words: &[&str]) -> Option<HopConfig> {
-    let &[rate, repair, medium, header, queue, target, interval] = words else { return None };
+    let &[rate, repair, medium, header, queue, memory, target, interval] = words else { return None };
     let rate = match rate.strip_prefix("rate=")? {
         "auto" => RateRule::Auto,
         rate => RateRule::Fixed(rate.parse().ok().filter(|rate| (1..=MOST_RATE).contains(rate))?),
@@ -209,7 +210,11 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
         repair,
         medium,
         header: header.strip_prefix("header=")?.parse().ok().filter(|header| *header <= MOST_HEADER)?,
-        queue: queue.strip_prefix("queue=")?.parse().ok().filter(|queue| (1..=MOST_QUEUE).contains(queue))?,
+        queue: match queue.strip_prefix("queue=")? {
+            "auto" => None,
+            packets => Some(packets.parse().ok().filter(|packets| (1..=MOST_QUEUE).contains(packets))?),
+        },
+        memory: memory.strip_prefix("memory=")?.parse().ok().filter(|memory| *memory <= MOST_MEMORY)?,
         target: span(target, "target=")?,
         interval: span(interval, "interval=")?,
     })
@@ -218,6 +223,7 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
 /// Upper bounds of settings in recordings. They exceed those of configurations.
 const MOST_RATE: u64 = 1_000_000_000_000;
 const MOST_QUEUE: u32 = 1_000_000;
+const MOST_MEMORY: u64 = 1 << 40;
 const MOST_HEADER: u16 = 1_000;
 const MOST_NANOS: u64 = 60_000_000_000;
 

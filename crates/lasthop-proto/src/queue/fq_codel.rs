@@ -76,6 +76,11 @@ impl<T: Queued> FqCoDel<T> {
         }
     }
 
+    /// Changes the maximum number of packets.
+    pub(super) fn change_limit(&mut self, packets: u32) {
+        self.config.limit = packets;
+    }
+
     /// Returns the backlog of all lines.
     pub fn backlog(&self) -> Backlog {
         self.backlog

@@ -234,6 +234,14 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
+    /// Changes the maximum number of packets of FQ-CoDel. Waiting packets beyond it are dropped with the next arrival.
+    pub fn change_limit(&mut self, packets: u32) {
+        match self {
+            Self::FqCoDel(queue) => queue.change_limit(packets),
+            Self::CoDel(_) | Self::AckAware(_) => {}
+        }
+    }
+
     /// Returns the backlog.
     pub fn backlog(&self) -> Backlog {
         match self {

@@ -93,7 +93,7 @@ fn a_coded_probe() {
     assert_eq!(link.ends[1].hop().counters().restored, 1);
 }
 
-/// A lost retransmission is detected like a first loss, one round trip later; then two are sent, spaced, and then
+/// A lost retransmission is detected like a first loss, one round trip later; then two are sent, spaced, and then twice
 /// three.
 #[test]
 fn rounds_escalate() {
@@ -111,8 +111,7 @@ fn rounds_escalate() {
         link.run_until(next);
     }
     link.run_until(ms(2_000));
-    let counters = link.ends[0].hop().counters();
-    assert_eq!((counters.given_up, link.ends[1].hop().counters().released > 0), (1, true));
+    assert_eq!(link.ends[0].hop().counters().given_up, 1);
     // All others arrived, in order.
     let expected: Vec<u32> = (0..400).filter(|number| *number != 2).collect();
     assert_eq!(link.numbers(1, 0), expected);
@@ -120,7 +119,7 @@ fn rounds_escalate() {
     assert_eq!(times[..2], [2, 65]);
     assert!((125..140).contains(&times[2]) && times[3] - times[2] >= 2, "{times:?}");
     assert!((times[3] + 60..times[3] + 75).contains(&times[4]), "{times:?}");
-    assert_eq!(times.len(), 7, "{times:?}");
+    assert_eq!(times.len(), 1 + 1 + 2 + 3 + 3, "{times:?}");
 }
 
 /// Flows do not wait for another flow's hole, and datagrams for none.

@@ -15,7 +15,7 @@ use lasthop_sim::network::{self, Rate};
 use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::Error;
 use crate::reader::Reader;
-use crate::units::BitRate;
+use crate::units::{BitRate, ByteSize};
 use crate::values::{Auto, Or, Positive, SameAsLink, Whole};
 
 pub(super) static KIND: Kind = Kind {
@@ -37,8 +37,10 @@ pub struct TwoEnded {
     pub repair: Repair,
     /// Bytes added to each packet.
     pub header: u16,
-    /// Maximum number of packets in its ingress queue.
-    pub queue: u32,
+    /// Maximum number of packets in its entry queue; `None`: follows the hop.
+    pub queue: Option<u32>,
+    /// Memory for packets, in bytes.
+    pub memory: u64,
     /// Maximum queueing delay that may persist for `interval`.
     pub target: Duration,
     /// Interval for `target`.
@@ -77,6 +79,7 @@ impl TwoEnded {
             repair: self.repair,
             header: self.header,
             queue: self.queue,
+            memory: self.memory,
             target: self.target,
             interval: self.interval,
         }
@@ -154,8 +157,11 @@ keys! {
         // IPv4, UDP, the number, the tag, and the fields of a data frame (docs/models/two-ended-link.md).
         /// {} | bytes added to each packet, 0 to 256
         header: Whole<0, 256> = Whole(58);
-        /// {} | packets, under FQ-CoDel
-        queue: Whole<1, 100_000> = Whole(1000);
+        /// {} | packets, under FQ-CoDel; `"auto"`: three round trips of the hop, at least 1000
+        queue: Or<Auto, Whole<1, 100_000>> = Or(None, Auto);
+        /// {} | for packets: a third each for those in flight, those held for an earlier one, and the queue if `"auto"`; at
+        /// least 1 MiB
+        memory: ByteSize = ByteSize(64 << 20);
         /// {} | FQ-CoDel's above the hop's round trip (at least 1.5 frames); interval at least ten times the target
         target: Positive<Duration> = Positive(Duration::from_millis(40)),
         interval: Positive<Duration> = Positive(Duration::from_millis(100));
@@ -166,6 +172,9 @@ keys! {
         share_wait: Positive<Duration> = Positive(Duration::from_millis(8));
     }
 }
+
+/// Minimum memory: some 230 packets in flight.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings of a two-ended link in a scenario, independent of the repair.
 #[derive(Clone, PartialEq, Debug)]
@@ -202,13 +211,26 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
         Or(Some(Or(Some(Rate(rate)), SameAsLink)), Auto) => SendingRate::Given(rate),
     };
     let Whole(header) = reader.value(Keys::header)?;
-    let Whole(queue) = reader.value(Keys::queue)?;
+    let Or(queue, Auto) = reader.value(Keys::queue)?;
+    let queue = queue.map(|Whole(packets)| packets);
+    let ByteSize(memory) = reader.value(Keys::memory)?;
+    if memory < LEAST_MEMORY {
+        return Err(reader.refuse(Keys::memory, "at least 1 MiB, e.g. \"64 MiB\"", ""));
+    }
     let Positive(target) = reader.value(Keys::target)?;
     let Positive(interval) = reader.value(Keys::interval)?;
     let Whole(data) = reader.value(Keys::share_data)?;
     let Whole(coded) = reader.value(Keys::share_coded)?;
     let Positive(wait) = reader.value(Keys::share_wait)?;
-    let end =
-        TwoEnded { rate, repair: Repair::Adaptive, header: header as u16, queue, target, interval, past: Vec::new() };
+    let end = TwoEnded {
+        rate,
+        repair: Repair::Adaptive,
+        header: header as u16,
+        queue,
+        memory,
+        target,
+        interval,
+        past: Vec::new(),
+    };
     Ok(TwoEndedSettings { end, share: Share { data: data as u8, coded: coded as u8, wait } })
 }

@@ -35,7 +35,8 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         rate: Some(20_000_000),
         codes: true,
         shared: false,
-        queue: 1000,
+        queue: None,
+        memory: 64 << 20,
         ab: 0,
         ab_keys: [1, 2],
     };

@@ -24,7 +24,8 @@ fn config(repair: Repair) -> HopConfig {
         repair,
         medium: Medium::Own,
         header: 58,
-        queue: 100,
+        queue: Some(100),
+        memory: 64 << 20,
         target: Duration::from_millis(40),
         interval: Duration::from_millis(100),
     }

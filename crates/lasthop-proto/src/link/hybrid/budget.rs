@@ -22,6 +22,9 @@ const WAITING: u64 = 50_000;
 /// Maximum number of copies sent ahead of a loss.
 const MOST_COPIES: u8 = 2;
 
+/// Maximum number of transmissions in the last round.
+const MOST_IN_ROUND: u8 = 6;
+
 /// Divisor of the rate that yields the rate of redundancy (1/7, 15 %), and maximum credit for redundancy.
 const SHARE: u64 = 7;
 const SAVED: Duration = Duration::from_millis(200);
@@ -184,6 +187,16 @@ impl Budget {
     /// Returns the number of transmissions in the `round`-th retransmission round of a packet.
     pub fn transmissions(round: u8) -> u8 {
         round.clamp(1, 3)
+    }
+
+    /// Returns the number of transmissions in the `round`-th and last retransmission round of a packet: as many more
+    /// as reduce the share of packets that stay lost to `residual`, in 10⁻⁹.
+    pub fn last_transmissions(&self, round: u8, residual: u64) -> u8 {
+        let before = 1 + (1..round).map(Self::transmissions).sum::<u8>();
+        let loss = u128::from(self.loss());
+        let missing = |count: u8| (0..count).fold(1_000_000_000, |missing: u128, _| missing * loss / 1_000_000);
+        let planned = Self::transmissions(round);
+        (planned..MOST_IN_ROUND).find(|count| missing(before + count) <= u128::from(residual)).unwrap_or(MOST_IN_ROUND)
     }
 
     /// Returns the number of copies to send with a real-time packet that is useful for `left`, on a hop with the round

@@ -3,10 +3,10 @@
 use super::budget::Budget;
 use super::congestion::{Congestion, State, signs};
 use super::detect::Detector;
+use super::limits::ROUNDS;
 use super::pace::{Pacer, Press};
 use super::rate::{Finder, gain_at_given};
 use super::rounds::{Heard, Rounds, target};
-use super::sender::ROUNDS;
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 

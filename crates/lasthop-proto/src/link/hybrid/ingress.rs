@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::frame::Item;
+use super::limits;
 use super::settings::HopConfig;
 use super::windows::{Ticket, Windows};
 use crate::queue::{CoDelConfig, FqCoDelConfig, ManagedQueue, Queued};
@@ -51,6 +52,10 @@ const LONGEST_OWED: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Ingress<I: Item> {
     queue: ManagedQueue<Entry<I>>,
+    /// Configured maximum number of packets; `None` if it follows the hop.
+    limit: Option<u32>,
+    /// Memory of the end, in bytes.
+    memory: u64,
     /// Configured target.
     given: Duration,
     /// Target beyond the round trip.
@@ -73,15 +78,23 @@ impl<I: Item> Ingress<I> {
     /// Returns the queues for a hop of `rate` bits per second.
     pub fn new(config: &HopConfig, rate: u64) -> Self {
         // Below 1.5 frames, queueing delay cannot be distinguished from transmission time.
-        let (given, interval) = (config.target, config.interval);
+        let (given, interval, limit) = (config.target, config.interval, config.queue);
+        let memory = config.memory;
         let target = given.max(frames(rate));
         // Several drops at once would be a burst of losses caused here.
         let codel = codel(target, interval, Duration::ZERO);
-        let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
+        let config = FqCoDelConfig {
+            codel,
+            limit: limit.unwrap_or_else(|| limits::queue(rate, Duration::ZERO, memory)),
+            drop_batch: 1,
+            ..FqCoDelConfig::default()
+        };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
         let windows = Windows::new();
         Self {
             queue,
+            limit,
+            memory,
             given,
             target,
             interval,
@@ -95,19 +108,20 @@ impl<I: Item> Ingress<I> {
         }
     }
 
-    /// Adapts the target to the hop's round trip: while a hole is repaired a flow stalls, and its source then sends a
-    /// burst of about the data of one round trip of the hop. If the rate is estimated, `rate` is the current estimate.
-    pub fn tune(&mut self, trip: Duration, rate: Option<u64>) {
-        if let Some(rate) = rate {
-            let target = self.given.max(frames(rate));
-            if target != self.target {
-                (self.target, self.trip) = (target, Duration::ZERO);
-            }
+    /// Adapts target and limit to the hop's rate and round trip: while a hole is repaired a flow stalls, and its source
+    /// then sends a burst of about the data of one round trip of the hop.
+    pub fn tune(&mut self, trip: Duration, rate: u64) {
+        let target = self.given.max(frames(rate));
+        if target != self.target {
+            (self.target, self.trip) = (target, Duration::ZERO);
         }
         let apart = trip.max(self.trip).saturating_sub(trip.min(self.trip));
         if apart > trip.max(self.trip) / 8 {
             self.trip = trip;
             self.queue.tune(codel(self.target, self.interval, trip));
+            if self.limit.is_none() {
+                self.queue.change_limit(limits::queue(rate, trip, self.memory));
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`Hop`] is one end, without I/O and without bytes: it converts packets to frames, and frames to packets. The
 //! simulator's and the lab's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` explains the rules.
 
+mod ahead;
 mod budget;
 mod cap;
 mod classify;
@@ -17,6 +18,7 @@ mod frame;
 mod header;
 mod image;
 mod ingress;
+mod limits;
 mod live;
 pub mod node;
 mod numbers;
@@ -42,6 +44,7 @@ pub use self::numbers::{PacketNumber, Symbol, Window, expand};
 pub use self::sender::Fate;
 pub use self::settings::{Counters, HopConfig, Medium, Repair, Reports, Share, Sizes};
 
+use self::ahead::Ahead;
 use self::budget::Budget;
 use self::classify::Classifier;
 use self::code::{Decoder, Encoder, Gain};
@@ -52,7 +55,7 @@ use self::ingress::Ingress;
 use self::pace::Press;
 use self::receiver::{Intake, Receiver};
 use self::rounds::Heard;
-use self::sender::{DEADLINE, Sender, View};
+use self::sender::{Sender, View};
 pub use crate::packet::Image;
 use crate::time::{Duration, Instant};
 
@@ -98,6 +101,14 @@ struct Due {
     sent: u8,
     count: u8,
     why: Why,
+    yields: Yields,
+}
+
+/// Indicates whether coded frames are dropped if new packets wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Yields {
+    Never,
+    ToNew,
 }
 
 /// One end of a hop.
@@ -117,6 +128,8 @@ pub struct Hop<I: Item> {
     coded: Option<Due>,
     /// First symbol of the open block, and the time at which the block is closed ([`Repair::Share`]).
     block: Option<(Symbol, Instant)>,
+    /// Coded frames among new packets ([`Repair::Adaptive`]).
+    ahead: Ahead,
     /// Time at which repair is decided after the last packet was sent ([`Repair::Adaptive`]).
     idle: Option<Instant>,
     out: VecDeque<I>,
@@ -137,12 +150,13 @@ impl<I: Item> Hop<I> {
             detector: Detector::new(),
             budget: Budget::new(),
             sender: Sender::new(),
-            receiver: Receiver::new(),
+            receiver: Receiver::new(limits::third(config.memory) as usize),
             account: Account::new(reports(&config)),
             encoder: Encoder::new(),
             decoder: Decoder::new(),
             coded: None,
             block: None,
+            ahead: Ahead::default(),
             idle: None,
             out: VecDeque::new(),
             counters: Counters::default(),
@@ -198,8 +212,8 @@ impl<I: Item> Hop<I> {
     /// Returns the maximum number of symbols in flight: the capacity of four round trips, the maximum time for which a
     /// symbol is repaired, and a margin.
     fn window(&self) -> u64 {
-        let bits = u128::from(self.control.rate()) * u128::from(self.detector.round_trip().as_nanos()) / 1_000_000_000;
-        (4 * bits / (1500 * 8)).min(1 << 40) as u64 + 128
+        let window = 4 * limits::frames_in_flight(self.control.rate(), self.detector.round_trip()) + 128;
+        window.min(limits::third(self.config.memory))
     }
 
     /// Splits this end into its sender and the sender's view of the rest.
@@ -208,9 +222,10 @@ impl<I: Item> Hop<I> {
         let wait = self.longest_wait();
         let rounds = self.control.repeats(now);
         let most = if self.is_airmail() || rounds <= 1 { 1 } else { u8::MAX };
-        let total = self.control.pacer.total();
+        let (total, rate) = (self.control.pacer.total(), self.control.rate());
+        let code = self.span_ahead(now).map_or(Duration::ZERO, |span| frame.saturating_mul(span));
         let (detector, budget) = (&mut self.detector, &mut self.budget);
-        (&mut self.sender, View { detector, budget, frame, wait, most, rounds, total })
+        (&mut self.sender, View { detector, budget, frame, wait, most, rounds, total, rate, code })
     }
 
     /// Processes an arriving frame.
@@ -241,7 +256,7 @@ impl<I: Item> Hop<I> {
             Frame::Repair(window, key, sum) => {
                 let near = self.receiver.near().0;
                 // No honest end sends so far ahead, or coded frames if it has no code.
-                if !self.codes() || window.first.0 > near.saturating_add(receiver::AHEAD) {
+                if !self.codes() || window.first.0 > near.saturating_add(limits::AHEAD) {
                     self.counters.refused += 1;
                     return;
                 }
@@ -333,7 +348,7 @@ impl<I: Item> Hop<I> {
         let (first, end) = (self.sender.floor(), Symbol(newest.0 + 1));
         let many = end.0 - first.0 <= WINDOW as u64 && first < newest;
         if self.codes() && many && self.control.may_code(now) {
-            self.coded = Some(Due { first, end, sent: 0, count: 1, why: Why::Probe });
+            self.coded = Some(Due { first, end, sent: 0, count: 1, why: Why::Probe, yields: Yields::Never });
         } else {
             self.sender.copies(now, newest, Why::Probe, 1, Duration::ZERO);
         }
@@ -350,13 +365,42 @@ impl<I: Item> Hop<I> {
             Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
         };
         if count > 0 {
-            self.coded = Some(Due { first, end, sent: 0, count: count.min(255) as u8, why: Why::Redundancy });
+            self.coded = Some(Due {
+                first,
+                end,
+                sent: 0,
+                count: count.min(255) as u8,
+                why: Why::Redundancy,
+                yields: Yields::Never,
+            });
         }
     }
 
     /// Returns whether coded frames ahead of losses are worthwhile, and the hop has capacity for them.
     fn may_add(&self, now: Instant) -> bool {
         self.budget.is_on(now) && self.control.may_code(now)
+    }
+
+    /// Returns the number of packets that coded frames among new packets cover, if there are any such frames.
+    fn span_ahead(&self, now: Instant) -> Option<u64> {
+        let on = self.config.repair == Repair::Adaptive && self.may_add(now);
+        let span = on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()?;
+        (self.frames_ahead(span) > 0).then_some(span)
+    }
+
+    fn frames_ahead(&self, span: u64) -> u64 {
+        Ahead::frames(span, self.budget.loss(), self.budget.run())
+    }
+
+    /// Plans a coded frame over the latest packets if one is due.
+    fn code_ahead(&mut self, now: Instant) {
+        let Some(span) = self.span_ahead(now) else { return };
+        if self.ahead.on_packet(self.frames_ahead(span), span) && self.coded.is_none() {
+            let end = self.sender.next_symbol();
+            let first = Symbol(end.0.saturating_sub(span));
+            // No plain sum: sums over overlapping windows with the same losses are equal.
+            self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
+        }
     }
 
     /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
@@ -373,8 +417,8 @@ impl<I: Item> Hop<I> {
         let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
         let count = self.expected_losses(end.0 - first.0);
         if count > 0 {
-            self.coded =
-                Some(Due { first, end, sent: 0, count: count.min(UNKNOWN as u64) as u8, why: Why::Redundancy });
+            let count = count.min(UNKNOWN as u64) as u8;
+            self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy, yields: Yields::ToNew });
         }
     }
 
@@ -454,7 +498,7 @@ impl<I: Item> Hop<I> {
         let due = self.coded?;
         let adaptive = self.config.repair == Repair::Adaptive;
         // New packets have priority over repair that may not be needed.
-        let room = self.control.may_code(now) && self.ingress.waiting() == 0;
+        let room = self.control.may_code(now) && (due.yields == Yields::Never || self.ingress.waiting() == 0);
         if adaptive && due.why == Why::Redundancy && !room {
             self.coded = None;
             return None;
@@ -485,8 +529,7 @@ impl<I: Item> Hop<I> {
             return None;
         }
         if self.repeats() {
-            let rate = self.control.finds().then(|| self.control.rate());
-            self.ingress.tune(self.detector.shortest(), rate);
+            self.ingress.tune(self.detector.shortest(), self.control.rate());
         }
         let item = self.ingress.pop(now)?;
         if item.is_marked() {
@@ -527,6 +570,7 @@ impl<I: Item> Hop<I> {
                 if class == Class::RealTime {
                     self.copy_ahead(now, flow, symbol, bytes);
                 }
+                self.code_ahead(now);
             }
         }
         Some(Outgoing { packet, frame: Frame::Data(symbol, label, item), why: Why::First, bytes })
@@ -544,8 +588,9 @@ impl<I: Item> Hop<I> {
     /// Sends copies of a packet that cannot wait for retransmission, or should not.
     fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
         let trip = self.detector.round_trip();
+        let deadline = limits::deadline(trip);
         // The rest of the path takes a part of the deadline.
-        let mut copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
+        let mut copies = self.budget.copies(deadline - deadline / 8, trip);
         let prompt = self.budget.prompt_copies();
         if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
             copies = prompt;

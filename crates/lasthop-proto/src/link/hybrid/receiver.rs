@@ -4,26 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::frame::{Class, Item, Label};
+use super::limits::{AHEAD, hold};
 use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
-
-/// Maximum number of symbols beyond the first missing one. A sender uses half of it.
-pub(super) const AHEAD: u64 = 1 << 14;
-
-/// Maximum number of packets held for an earlier one.
-pub(super) const MOST_HELD: usize = 4096;
-
-/// Time of four repair rounds beyond their round trips: feedback delay, and spacing of copies.
-const ROUNDS_TAKE: Duration = Duration::from_millis(60);
-/// Maximum duration of a hole. Longer ones look like a broken path to the ends.
-const LONGEST_HOLD: Duration = Duration::from_millis(250);
-
-/// Returns the time for which a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the
-/// time of four repair rounds. If packets are passed on sooner, their source retransmits, and the retransmission waits
-/// for the same hole.
-pub(super) fn hold(trip: Duration) -> Duration {
-    (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
-}
 
 /// State of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +42,7 @@ pub(super) struct Receiver<I> {
     /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
+    most_held: usize,
     /// Pairs of a symbol and a later symbol that waits for it.
     waiters: BTreeSet<(u64, u64)>,
     /// Held symbols by the time at which they are released.
@@ -67,8 +51,10 @@ pub(super) struct Receiver<I> {
 }
 
 impl<I: Item> Receiver<I> {
-    pub fn new() -> Self {
+    /// Returns a receiver that holds at most `most_held` packets for an earlier one.
+    pub fn new(most_held: usize) -> Self {
         Self {
+            most_held,
             floor: 0,
             slots: VecDeque::new(),
             held: BTreeMap::new(),
@@ -157,7 +143,7 @@ impl<I: Item> Receiver<I> {
                 self.expiry.insert((until, symbol.0));
                 self.waiters.insert((after, symbol.0));
                 self.held.insert(symbol.0, Held { item, after, until });
-                if self.held.len() > MOST_HELD
+                if self.held.len() > self.most_held
                     && let Some((_, oldest)) = self.expiry.first().copied()
                 {
                     self.release(oldest, out);

@@ -7,15 +7,9 @@ use alloc::vec::Vec;
 use super::budget::Budget;
 use super::detect::Detector;
 use super::frame::{Class, Feedback, Item, Label, Why};
+use super::limits::{AHEAD, lifetime, residual};
 use super::numbers::{PacketNumber, Symbol};
-use super::receiver::{AHEAD, hold};
 use crate::time::{Duration, Instant};
-
-/// Maximum number of retransmission rounds of a packet.
-pub(super) const ROUNDS: u8 = 4;
-
-/// Deadline after which packets of calls, and acknowledgments, are of no use.
-pub(super) const DEADLINE: Duration = Duration::from_millis(100);
 
 /// Maximum number of fates queued for the driver.
 const MOST_FATES: usize = 4096;
@@ -24,7 +18,7 @@ const MOST_FATES: usize = 4096;
 const MOST_SENT: usize = 2 * AHEAD as usize;
 
 /// Maximum number of transmissions declared lost that are tracked, to detect late arrivals.
-const MOST_LOST: usize = 256;
+const MOST_LOST: usize = 4096;
 
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
@@ -119,6 +113,10 @@ pub(super) struct View<'a> {
     pub rounds: u8,
     /// Bytes of all frames sent.
     pub total: u64,
+    /// Sending rate in bits per second.
+    pub rate: u64,
+    /// Time in which coded frames restore a lost packet that they can restore.
+    pub code: Duration,
 }
 
 /// Symbols and transmissions in flight.
@@ -334,6 +332,10 @@ impl<I: Item> Sender<I> {
             return false;
         }
         self.outage = self.is_outage(now, view);
+        if self.probes > 0 && self.floor_due.is_some() {
+            // Notices of a silent hop were lost.
+            (self.floor_due, self.floors) = (Some(now), 0);
+        }
         (self.quiet, self.probes, self.heard) = (now, 0, now);
         let largest = feedback.largest.0;
         let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(feedback.delay.as_nanos()));
@@ -527,9 +529,20 @@ impl<I: Item> Sender<I> {
             return;
         }
         carried.round += 1;
-        let count = Budget::transmissions(carried.round).min(view.most);
+        let (class, until) = (carried.label.class, carried.first + lifetime(carried.label.class, trip));
         let apart = view.frame.saturating_mul(view.budget.apart());
-        self.copies(now, symbol, Why::Resend, count, apart);
+        let planned = Budget::transmissions(carried.round);
+        // The next round starts when the last transmission of this one is declared lost.
+        let wait = if carried.round == 1 && class == Class::Ordered { view.code } else { Duration::ZERO };
+        let next = now + wait + apart.saturating_mul(u64::from(planned) - 1) + view.detector.patience() + view.wait;
+        let is_last = carried.round >= view.rounds || next + trip / 2 > until;
+        let count = if is_last {
+            view.budget.last_transmissions(carried.round, residual(class, view.rate, trip))
+        } else {
+            planned
+        };
+        let count = count.min(view.most);
+        self.copies(now + wait, symbol, Why::Resend, count, apart);
     }
 
     /// Handles timeouts. Returns whether the hop has to be probed.
@@ -591,12 +604,4 @@ impl<I: Item> Sender<I> {
 /// Returns the symbol, if it is stored.
 fn get<I>(carried: &mut VecDeque<Carried<I>>, base: u64, symbol: Symbol) -> Option<&mut Carried<I>> {
     carried.get_mut(usize::try_from(symbol.0.checked_sub(base)?).ok()?)
-}
-
-/// Returns the time after its first transmission for which a packet is worth retransmitting.
-fn lifetime(class: Class, trip: Duration) -> Duration {
-    match class {
-        Class::Ordered => hold(trip) + trip / 2,
-        Class::RealTime | Class::AtOnce => DEADLINE,
-    }
 }

@@ -60,8 +60,12 @@ pub struct HopConfig {
     pub medium: Medium,
     /// Bytes that the hop adds to each packet.
     pub header: u16,
-    /// Maximum number of packets in the entry queue.
-    pub queue: u32,
+    /// Maximum number of packets in the entry queue; `None` for as many as the hop carries in three round trips, at
+    /// least 1000.
+    pub queue: Option<u32>,
+    /// Memory for packets in bytes, a third each for those in flight, those held for an earlier one, and an entry queue
+    /// that follows the hop.
+    pub memory: u64,
     /// Target delay of that queue (RFC 8289), beyond a round trip of the hop; at least 1.5 frames.
     pub target: Duration,
     /// Time for which the delay may exceed the target before packets are dropped or marked; at least ten times the
