@@ -19,7 +19,7 @@ const ROUNDS_TAKE: Duration = Duration::from_millis(60);
 const LONGEST_HOLD: Duration = Duration::from_millis(2500);
 
 /// Time after which packets of calls, and acknowledgments, are of little use. On longer hops, the time of one
-/// retransmission, and feedback for it.
+/// retransmission: 9/8 of a round trip and a feedback delay until the loss is declared, and half a round trip.
 const DEADLINE: Duration = Duration::from_millis(100);
 const ONE_ROUND_TAKES: Duration = Duration::from_millis(20);
 
@@ -35,7 +35,7 @@ pub(super) fn hold(trip: Duration) -> Duration {
 
 /// Returns the time after its first transmission until which a packet that is passed on at once has to arrive.
 pub(super) fn deadline(trip: Duration) -> Duration {
-    DEADLINE.max(trip.saturating_mul(3) / 2 + ONE_ROUND_TAKES).min(LONGEST_HOLD)
+    DEADLINE.max(trip.saturating_mul(7) / 4 + ONE_ROUND_TAKES).min(LONGEST_HOLD)
 }
 
 /// Returns the time after its first transmission for which a packet is worth retransmitting.
