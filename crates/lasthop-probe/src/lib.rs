@@ -13,6 +13,7 @@ mod key;
 pub mod live;
 mod order;
 mod plan;
+pub mod moving;
 pub mod report;
 mod server;
 mod sink;

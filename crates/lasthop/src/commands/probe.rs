@@ -56,6 +56,9 @@ pub struct MeasureArgs {
     /// Maximum duration in seconds, 10 to 300; rare losses require longer measurements
     #[arg(long, value_name = "N", default_value_t = SECONDS[1], value_parser = clap::value_parser!(u64).range(SECONDS[0]..=SECONDS[2]))]
     pub seconds: u64,
+    /// Follow rates that move: trains every 0.2 s for this time, then overloads of 1 s
+    #[arg(long)]
+    pub moving: bool,
     /// Maximum sending rate in either direction, e.g. "50 Mbps"; the measured rate cannot exceed it [default: 1 Gbps]
     #[arg(long, value_name = "RATE", value_parser = probe_rate)]
     pub max_rate: Option<BitRate>,
@@ -195,6 +198,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
         server,
         lasts: lasthop_proto::time::Duration::from_secs(args.seconds),
         max_rate: args.max_rate.map_or(MAX_RATE, |rate| rate.0),
+        moving: args.moving,
         nonce: secrets::entropy()?.bytes(),
     };
     let shown = Shown::new();

@@ -1,0 +1,161 @@
+//! Rates that move: from trains of packets at known times to the rate over time, and to the family of models that
+//! describes it.
+//!
+//! The statistics and their thresholds are described in `docs/notes/probe-moving.md`. All draws come from fixed seeds.
+
+mod constant;
+mod markov;
+mod outages;
+mod pattern;
+mod repeat;
+mod slots;
+mod statistics;
+mod steps;
+mod trains;
+mod words;
+
+pub use markov::{Chain, State};
+pub use outages::Outage;
+pub use slots::SlotsFound;
+pub use steps::Level;
+pub use trains::{Paced, Train, loaded_rate, queued, train_rates, trains};
+
+/// Minimum interval of trains in seconds.
+pub const SHORTEST: f64 = 0.2;
+/// Minimum number of trains for a statement on how the rate moves.
+pub const ENOUGH: usize = 100;
+
+/// Model family of a rate over time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Family {
+    /// Constant rate.
+    Constant,
+    /// Slots of 15 s with a rate each, as Starlink has.
+    Slots(SlotsFound),
+    /// Packets arrive in aggregates, as over Wi-Fi; the mean number of packets in each.
+    Aggregates(f64),
+    /// Packets arrive at multiples of a transmission time interval, in seconds, as in LTE and 5G cells.
+    Cell(f64),
+    /// Few levels, each for a while.
+    Steps(Vec<Level>),
+    /// Markov chain in continuous time.
+    Markov(Chain),
+    /// None of these: only the measured rates describe it.
+    Replay,
+    /// Unknown.
+    Unknown,
+}
+
+impl Family {
+    /// Returns the name in reports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Slots(_) => "slots",
+            Self::Aggregates(_) => "wifi",
+            Self::Cell(_) => "cell",
+            Self::Steps(_) => "steps",
+            Self::Markov(_) => "markov",
+            Self::Replay => "replay",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Rate over time of one direction, and its family.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moving {
+    /// Family.
+    pub family: Family,
+    /// Evidence for the family, or the reason why it is unknown; a clause.
+    pub why: String,
+    /// Whether the family reproduces the measured rates; `None` if this could not be decided.
+    pub fits: Option<bool>,
+    /// Mean rate in bits per second, with the times without arrivals.
+    pub mean: f64,
+    /// 5th and 95th percentile of the trains' rates.
+    pub range: [f64; 2],
+    /// Mean time between changes in seconds.
+    pub changes: Option<f64>,
+    /// Times in which nothing arrived although packets were in flight.
+    pub outages: Vec<Outage>,
+    /// Number of trains with a rate.
+    pub trains: usize,
+}
+
+/// Rate of a train: time in seconds, natural logarithm of the rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Sample {
+    at: f64,
+    log: f64,
+}
+
+/// Recognises the family of the rates of `trains`, in order of time. `None` if no train has a rate.
+pub fn recognise(trains: &[Train]) -> Option<Moving> {
+    let of = |train: &Train| train.rate.map(|rate| Sample { at: train.at, log: libm::log(rate) });
+    let samples: Vec<Sample> = trains.iter().filter_map(of).collect();
+    let mut rates: Vec<f64> = samples.iter().map(|sample| libm::exp(sample.log)).collect();
+    let range = [0.05, 0.95].map(|share| crate::estimate::quantile(&mut rates, share));
+    let [Some(low), Some(high)] = range else { return None };
+    let outages = outages::outages(trains);
+    let mut moving = Moving {
+        family: Family::Unknown,
+        why: String::new(),
+        fits: None,
+        mean: outages::mean(&samples, &outages),
+        range: [low, high],
+        changes: None,
+        trains: samples.len(),
+        outages,
+    };
+    if samples.len() < ENOUGH {
+        moving.why = format!("{} trains are too few to say how the rate moves; {ENOUGH} suffice", samples.len());
+        return Some(moving);
+    }
+    let paced = trains.iter().filter(|train| train.paced == Paced::BySender).count();
+    if 2 * paced > samples.len() {
+        moving.why = "the trains arrived as fast as they were sent, so the path may be faster".to_owned();
+        return Some(moving);
+    }
+    decide(&mut moving, trains, &samples);
+    Some(moving)
+}
+
+/// Asks in the order of the families; the first that applies is chosen.
+fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
+    let constant = constant::constant(trains, samples);
+    if constant.is_constant {
+        (moving.family, moving.fits) = (Family::Constant, Some(true));
+        moving.why = constant.why;
+        return;
+    }
+    let slots = slots::slots(samples, &moving.outages);
+    if let slots::Verdict::Slots(found, why) = slots {
+        moving.changes = Some(slots::PERIOD);
+        (moving.fits, moving.why) = (found.fits, why);
+        moving.family = Family::Slots(found);
+        return;
+    }
+    if let Some((family, why)) = pattern::pattern(trains) {
+        (moving.family, moving.why) = (family, why);
+        return;
+    }
+    if let Some((levels, why)) = steps::steps(samples) {
+        moving.changes = Some(steps::mean_time(&levels));
+        (moving.family, moving.fits, moving.why) = (Family::Steps(levels), Some(true), why);
+        return;
+    }
+    let (chain, why) = markov::markov(samples);
+    if let slots::Verdict::Perhaps(why) = slots {
+        moving.why = why;
+        return;
+    }
+    moving.why = why;
+    match chain {
+        Some(chain) => {
+            moving.changes = Some(chain.mean_time());
+            (moving.family, moving.fits) = (Family::Markov(chain), Some(true));
+        }
+        None => (moving.family, moving.fits) = (Family::Replay, Some(true)),
+    }
+}
