@@ -17,8 +17,10 @@ use lasthop_probe::client::Way as Side;
 use lasthop_probe::report::moving::analyse;
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::random::{Root, Stream};
-use lasthop_proto::rate::{Hold, MarkovSpec, Offset, RateSeries, RateSlotsSpec, RateSpec, RateState, RateStep, Wrap};
-use lasthop_proto::time::Duration;
+use lasthop_proto::rate::{
+    Hold, MarkovSpec, Offset, RateProcess, RateSeries, RateSlotsSpec, RateSpec, RateState, RateStep, Wrap,
+};
+use lasthop_proto::time::{Duration, Instant};
 
 const KINDS: [&str; 4] = ["constant", "steps", "markov", "slots"];
 
@@ -75,6 +77,21 @@ fn rate(kind: &str, rate: f64, seconds: f64, draws: &mut Stream) -> RateSpec {
     }
 }
 
+/// Returns the mean of the rate that the link had during the measurement, which begins after some 3 s.
+fn mean((rate, spec): &(f64, RateSpec), seed: u64, seconds: u64) -> f64 {
+    let Some(mut process) = RateProcess::new(spec, || Root(seed).stream("links/hop/rate")) else { return *rate };
+    let from = Instant::ZERO + Duration::from_secs(3);
+    let until = from + Duration::from_secs(seconds);
+    let (mut at, mut bits) = (from, 0.0);
+    while at < until {
+        let segment = process.segment(at);
+        let next = segment.until.min(until);
+        bits += segment.rate as f64 * next.since(at).as_secs_f64();
+        at = next;
+    }
+    bits / seconds as f64
+}
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let kind = args.next().unwrap_or_else(|| "all".to_owned());
@@ -85,10 +102,9 @@ fn main() {
     for kind in KINDS.iter().filter(|known| kind == "all" || kind == **known) {
         for link in 0..draws {
             let mut stream = Root(seed).stream(&format!("{kind}/{link}"));
-            let fastest = between(&mut stream, 1e6, 100e6);
             let delay = Duration::from_secs_f64(between(&mut stream, 2e-3, 0.1));
             let specs = [0, 1].map(|_| {
-                let base = fastest * between(&mut stream, 0.5, 1.0);
+                let base = between(&mut stream, 1e6, 100e6);
                 (base, rate(kind, base, seconds as f64, &mut stream))
             });
             let ways = [0, 1].map(|at| {
@@ -110,7 +126,7 @@ fn main() {
             };
             let share = [0, 1].map(|at| {
                 let sent = told.bytes[at].iter().skip(4).take(seconds as usize);
-                let mean = specs[at].1.mean().unwrap_or(specs[at].0);
+                let mean = mean(&specs[at], 2 * link + at as u64, seconds);
                 8.0 * sent.sum::<u64>() as f64 / seconds as f64 / mean
             });
             let Some(analysis) = analyse(told.measured, "simulated") else {
@@ -119,7 +135,7 @@ fn main() {
             };
             for side in Side::BOTH {
                 let at = side as usize;
-                let true_mean = specs[at].1.mean().unwrap_or(specs[at].0);
+                let true_mean = mean(&specs[at], 2 * link + at as u64, seconds);
                 let Some(found) = &analysis.moving[at] else {
                     println!("{kind} {link} {side}: no rate");
                     *all.entry((kind, "unknown")).or_default() += 1;

@@ -58,7 +58,7 @@ struct Hidden {
 }
 
 /// Returns the chain if it reproduces the rates, with the evidence, otherwise with the reason.
-pub(super) fn markov(samples: &[Sample]) -> (Option<Chain>, String) {
+pub(super) fn markov(samples: &[Sample], trains: repeat::Repeated) -> (Option<Chain>, String) {
     let logs: Vec<f64> = samples.iter().map(|sample| sample.log).collect();
     let fits: Vec<(f64, Hidden)> = STATES.filter_map(|count| fitted(&logs, count)).collect();
     let least = fits.iter().map(|(aic, _)| *aic).fold(f64::INFINITY, f64::min);
@@ -81,7 +81,7 @@ pub(super) fn markov(samples: &[Sample]) -> (Option<Chain>, String) {
     }
     let Some(spec) = repeat::markov(&chain) else { return none("has states that are not reached again".to_owned()) };
     let noise = mean(hidden.deviations.iter().copied());
-    let departs = repeat::departures(samples, &spec, noise);
+    let departs = repeat::departures(samples, &spec, repeat::Repeated { noise, ..trains });
     if !departs.is_empty() {
         return none(format!("differs in {} from a hundred repetitions", departs.join(", ")));
     }

@@ -121,6 +121,16 @@ pub fn recognise(trains: &[Train]) -> Option<Moving> {
     Some(moving)
 }
 
+/// Returns how a repetition sends such trains; the noise is that of the halves of a train.
+fn repeated(trains: &[Train]) -> repeat::Repeated {
+    let (packet, sent) = trains.first().map_or((1400, 16), |train| (train.size.into(), train.sent.max(3)));
+    let halves = trains.iter().filter_map(|train| train.halves);
+    let mut apart: Vec<f64> = halves.map(|[one, other]| libm::log(one / other).abs()).collect();
+    // The rate of a whole train has a quarter to a twelfth of the variance of the halves' ratio.
+    let noise = 1.483 * crate::estimate::median(&mut apart).unwrap_or(0.0) / libm::sqrt(8.0);
+    repeat::Repeated { packet, rest: packet * u32::from(sent - 2), noise }
+}
+
 /// Asks in the order of the families; the first that applies is chosen.
 fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
     let constant = constant::constant(trains, samples);
@@ -129,7 +139,8 @@ fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
         moving.why = constant.why;
         return;
     }
-    let slots = slots::slots(samples, &moving.outages);
+    let repeated = repeated(trains);
+    let slots = slots::slots(samples, &moving.outages, repeated);
     if let slots::Verdict::Slots(found, why) = slots {
         moving.changes = Some(slots::PERIOD);
         (moving.fits, moving.why) = (found.fits, why);
@@ -145,7 +156,7 @@ fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
         (moving.family, moving.fits, moving.why) = (Family::Steps(levels), Some(true), why);
         return;
     }
-    let (chain, why) = markov::markov(samples);
+    let (chain, why) = markov::markov(samples, repeated);
     if let slots::Verdict::Perhaps(why) = slots {
         moving.why = why;
         return;

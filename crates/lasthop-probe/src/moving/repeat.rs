@@ -54,9 +54,34 @@ const NAMES: [&str; 5] = [
     "95th percentile of the rate",
 ];
 
-/// Returns the names of the statistics of `samples` that are outside those of all repetitions of `spec`, with `noise`
-/// as standard deviation of a measured logarithm.
-pub(super) fn departures(samples: &[Sample], spec: &RateSpec, noise: f64) -> Vec<&'static str> {
+/// Trains as they are repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeated {
+    /// Bytes of a packet, and of those from the second one to the last.
+    pub packet: u32,
+    pub rest: u32,
+    /// Standard deviation of a measured logarithm of a rate.
+    pub noise: f64,
+}
+
+impl Repeated {
+    /// Returns the logarithm of the rate of a train at `at`.
+    fn log(&self, process: &RateProcess, at: Instant) -> f64 {
+        let mut process = process.clone();
+        let mut start = at;
+        let mut segment = process.segment(start);
+        while segment.rate == 0 && segment.until < Instant::FAR_FUTURE {
+            start = segment.until;
+            segment = process.segment(start);
+        }
+        let first = process.finish(start, self.packet);
+        let took = process.finish(first, self.rest).since(first).as_secs_f64();
+        libm::log(8.0 * f64::from(self.rest) / took.max(1e-9))
+    }
+}
+
+/// Returns the names of the statistics of `samples` that are outside those of all repetitions of `spec`.
+pub(super) fn departures(samples: &[Sample], spec: &RateSpec, trains: Repeated) -> Vec<&'static str> {
     let seen = statistics(samples);
     let mut ranges = [[f64::INFINITY, f64::NEG_INFINITY]; 5];
     let origin = samples.first().map_or(0.0, |sample| sample.at);
@@ -66,12 +91,10 @@ pub(super) fn departures(samples: &[Sample], spec: &RateSpec, noise: f64) -> Vec
         let again: Vec<Sample> = samples
             .iter()
             .map(|sample| {
-                let mut segment = process.segment(Instant::ZERO + Duration::from_secs_f64(sample.at - origin));
-                while segment.rate == 0 && segment.until < Instant::FAR_FUTURE {
-                    segment = process.segment(segment.until);
-                }
-                let log = libm::log(segment.rate.max(1) as f64) + noise * draws.normal();
-                Sample { at: sample.at, log }
+                let at = Instant::ZERO + Duration::from_secs_f64(sample.at - origin);
+                // What is before is not asked for again.
+                process.segment(at);
+                Sample { at: sample.at, log: trains.log(&process, at) + trains.noise * draws.normal() }
             })
             .collect();
         for (range, value) in ranges.iter_mut().zip(statistics(&again)) {

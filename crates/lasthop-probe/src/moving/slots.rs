@@ -135,7 +135,7 @@ fn by_slot(samples: &[Sample], phase: f64) -> Vec<Vec<f64>> {
 }
 
 /// Looks for slots.
-pub(super) fn slots(samples: &[Sample], outages: &[Outage]) -> Verdict {
+pub(super) fn slots(samples: &[Sample], outages: &[Outage], trains: repeat::Repeated) -> Verdict {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Verdict::No };
     let span = [first.at, last.at];
     let events = events(samples, outages);
@@ -170,8 +170,13 @@ pub(super) fn slots(samples: &[Sample], outages: &[Outage]) -> Verdict {
     if is_clear && hit >= LEAST && hit + 1 >= all {
         let mut found = found(samples, outages, phase, span[0]);
         let spec = repeat::slots(&found);
-        found.fits = Some(repeat::departures(samples, &spec, 0.0).is_empty());
-        return Verdict::Slots(found, told);
+        let departs = repeat::departures(samples, &spec, trains);
+        found.fits = Some(departs.is_empty());
+        let beside = match departs.is_empty() {
+            true => "; a hundred simulated repetitions agree".to_owned(),
+            false => format!("; differs in {} from a hundred simulated repetitions", departs.join(", ")),
+        };
+        return Verdict::Slots(found, told + &beside);
     }
     if chance < MAYBE || hit == all && rank < RANK {
         return Verdict::Perhaps(format!("it may have slots of {PERIOD} s: {told}; measure longer with --seconds"));

@@ -10,6 +10,8 @@ const PENALTY: f64 = 3.0;
 const MOST: usize = 6;
 const LEAST: usize = 10;
 const LEAST_CUT: usize = 4;
+/// Maximum number of trains that span a change.
+const PASSAGE: usize = 2;
 /// Minimum standard deviation of the noise.
 const QUIET: f64 = 0.01;
 /// Minimum difference of neighbouring levels (logarithm).
@@ -48,6 +50,7 @@ pub(super) fn steps(samples: &[Sample]) -> Option<(Vec<Level>, String)> {
     let mut differences: Vec<f64> = samples.windows(2).map(|pair| (pair[1].log - pair[0].log).abs()).collect();
     let noise = (1.483 * median(&mut differences)? / std::f64::consts::SQRT_2).max(QUIET);
     let mut cuts = changes(&logs, noise);
+    skip_passages(&logs, &mut cuts);
     merge(&logs, &mut cuts);
     let count = cuts.len() - 1;
     if !(2..=MOST).contains(&count) {
@@ -63,7 +66,7 @@ pub(super) fn steps(samples: &[Sample]) -> Option<(Vec<Level>, String)> {
         cuts.windows(2).map(|pair| median(&mut logs[pair[0]..pair[1]].to_vec()).unwrap_or(0.0)).collect();
     // Rates beside a change may be of trains that span it.
     let inner = cuts.windows(2).zip(&levels).flat_map(|(pair, level)| {
-        let [from, to] = [pair[0] + usize::from(pair[0] > 0), pair[1] - usize::from(pair[1] < samples.len())];
+        let [from, to] = [pair[0] + PASSAGE * usize::from(pair[0] > 0), pair[1] - PASSAGE * usize::from(pair[1] < samples.len())];
         samples[from.min(to)..to].iter().map(move |sample| sample.log - level)
     });
     let rest: Vec<f64> = inner.collect();
@@ -112,6 +115,22 @@ fn changes(logs: &[f64], noise: f64) -> Vec<usize> {
     }
     cuts.reverse();
     cuts
+}
+
+/// Removes parts of a train or two between levels: these trains span a change.
+fn skip_passages(logs: &[f64], cuts: &mut Vec<usize>) {
+    let level = |from: usize, to: usize| mean(logs[from..to].iter().copied());
+    let mut at = 1;
+    while at + 2 < cuts.len() {
+        let [before, from, to, after] = [cuts[at - 1], cuts[at], cuts[at + 1], cuts[at + 2]];
+        let [one, here, other] = [level(before, from), level(from, to), level(to, after)];
+        if to - from <= PASSAGE && (one.min(other)..=one.max(other)).contains(&here) {
+            // The part goes to the nearer level.
+            cuts.remove(if (here - one).abs() < (here - other).abs() { at } else { at + 1 });
+        } else {
+            at += 1;
+        }
+    }
 }
 
 /// Removes borders between parts with nearly the same mean.

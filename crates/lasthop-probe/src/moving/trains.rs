@@ -24,7 +24,9 @@ pub struct Train {
     /// Delay of the first packet above the minimum, in seconds, without its transmission, packets of the probe ahead of
     /// it and an interruption.
     pub delay: Option<f64>,
-    /// Numbers of packets sent and lost.
+    /// Size of the packets in bytes, IP header included.
+    pub size: u16,
+    /// Number of packets sent.
     pub sent: u16,
     /// Number of packets lost.
     pub lost: u16,
@@ -174,6 +176,7 @@ pub fn trains(log: &Log, count: u16) -> (Vec<Train>, f64) {
             rate: train.rate,
             halves: train.halves.filter(|_| !interrupted),
             delay: delay.map(|delay| if interrupted { 0.0 } else { delay }),
+            size: first.size,
             sent: train.packets.len() as u16,
             lost: (train.packets.len() - train.arrived.len()) as u16,
             held,
