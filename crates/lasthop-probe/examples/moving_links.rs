@@ -12,7 +12,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::shape::Shape;
-use common::{Way, client_moving, run, server};
+use common::{Turns, Way, client_moving, run_over, server};
 use lasthop_probe::client::Way as Side;
 use lasthop_probe::report::moving::analyse;
 use lasthop_proto::channel::{ErrorSpec, Frames};
@@ -23,6 +23,8 @@ use lasthop_proto::rate::{
 use lasthop_proto::time::{Duration, Instant};
 
 const KINDS: [&str; 4] = ["constant", "steps", "markov", "slots"];
+/// Further kinds, by name only: a medium with aggregates, a cell that delivers every millisecond.
+const OTHERS: [&str; 2] = ["wifi", "cell"];
 
 fn between(draws: &mut Stream, low: f64, high: f64) -> f64 {
     low * (high / low).powf(draws.uniform())
@@ -99,7 +101,7 @@ fn main() {
     let (draws, seed, seconds) = (number(50), number(1), number(60));
     let mut all: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut errors = Vec::new();
-    for kind in KINDS.iter().filter(|known| kind == "all" || kind == **known) {
+    for kind in KINDS.iter().chain(&OTHERS).filter(|known| kind == "all" && KINDS.contains(known) || kind == **known) {
         for link in 0..draws {
             let mut stream = Root(seed).stream(&format!("{kind}/{link}"));
             let delay = Duration::from_secs_f64(between(&mut stream, 2e-3, 0.1));
@@ -114,11 +116,17 @@ fn main() {
                     frame_loss => ErrorSpec::Uniform { frame_loss, frames: Frames::All },
                 };
                 let (rate, spec) = specs[at].clone();
-                let shape = Shape { rate: Some((spec, 2 * link + at as u64)), ..Shape::default() };
+                let slots = (*kind == "cell").then_some(1e-3);
+                let shape = Shape { rate: Some((spec, 2 * link + at as u64)), slots, ..Shape::default() };
                 let queue = between(&mut stream, 30.0, 300.0) as usize;
                 Way { rate, delay, queue, errors, shape }
             });
-            let told = run(client_moving(seconds, link), server(), &ways, link);
+            let turns = (*kind == "wifi").then(|| Turns {
+                frame_overhead: Duration::from_micros(150),
+                turnaround: Duration::from_micros(10),
+                aggregate: Some((between(&mut stream, 6.0, 40.0) as usize, 0.01)),
+            });
+            let told = run_over(client_moving(seconds, link), server(), &ways, turns, link, Duration::MAX);
             let Ok(()) = told.outcome else {
                 println!("{kind} {link}: {:?}", told.outcome);
                 *all.entry((kind, "failed")).or_default() += 1;
@@ -156,7 +164,7 @@ fn main() {
         }
     }
     println!();
-    for kind in KINDS {
+    for kind in KINDS.into_iter().chain(OTHERS) {
         let of = |wanted: &dyn Fn(&str) -> bool| -> u32 {
             all.iter().filter(|((of, name), _)| *of == kind && wanted(name)).map(|(_, count)| count).sum()
         };

@@ -21,6 +21,8 @@ const STALLS: f64 = 0.01;
 /// Result of the test.
 pub(super) struct Constant {
     pub is_constant: bool,
+    /// True if only the spread within trains explains that of the rates.
+    pub by_halves: bool,
     /// Evidence, as a clause.
     pub why: String,
 }
@@ -43,5 +45,5 @@ pub(super) fn constant(trains: &[Train], samples: &[Sample]) -> Constant {
         100.0 * spread,
         100.0 * within
     );
-    Constant { is_constant: small || like_halves, why }
+    Constant { is_constant: small || like_halves, by_halves: !small, why }
 }

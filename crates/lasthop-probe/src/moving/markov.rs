@@ -17,7 +17,7 @@ const CLEARLY_BETTER: f64 = 6.0;
 /// Minimum number of visits of each state on average: a chain that changes less often is not seen to be one.
 const VISITS: f64 = 2.5;
 /// Maximum spread of a state's rates (logarithm): beyond it, the rate moves within the state.
-const WIDE: f64 = 0.12;
+const WIDE: f64 = 0.08;
 
 /// State of a chain.
 #[derive(Clone, PartialEq, Debug)]

@@ -81,6 +81,8 @@ pub struct Moving {
     pub outages: Vec<Outage>,
     /// Number of trains with a rate.
     pub trains: usize,
+    /// True if only overloads show the rate.
+    pub by_loads: bool,
 }
 
 /// Rate of a train: time in seconds, natural logarithm of the rate.
@@ -90,13 +92,18 @@ struct Sample {
     log: f64,
 }
 
-/// Recognises the family of the rates of `trains`, in order of time. `None` if no train has a rate.
-pub fn recognise(trains: &[Train]) -> Option<Moving> {
+/// Minimum ratio of the trains' median rate to that of overloads at which link layers deliver short trains at once.
+const AT_ONCE: f64 = 1.5;
+
+/// Recognises the family of the rates of `trains`, in order of time, beside the rates of overloads (`loads`). `None` if
+/// no train has a rate.
+pub fn recognise(trains: &[Train], loads: &[f64]) -> Option<Moving> {
     let of = |train: &Train| train.rate.map(|rate| Sample { at: train.at, log: libm::log(rate) });
     let samples: Vec<Sample> = trains.iter().filter_map(of).collect();
     let mut rates: Vec<f64> = samples.iter().map(|sample| libm::exp(sample.log)).collect();
     let range = [0.05, 0.95].map(|share| crate::estimate::quantile(&mut rates, share));
     let [Some(low), Some(high)] = range else { return None };
+    let middle = crate::estimate::quantile(&mut rates, 0.5)?;
     let outages = outages::outages(trains);
     let mut moving = Moving {
         family: Family::Unknown,
@@ -106,10 +113,19 @@ pub fn recognise(trains: &[Train]) -> Option<Moving> {
         range: [low, high],
         changes: None,
         trains: samples.len(),
+        by_loads: false,
         outages,
     };
     if samples.len() < ENOUGH {
         moving.why = format!("{} trains are too few to say how the rate moves; {ENOUGH} suffice", samples.len());
+        return Some(moving);
+    }
+    let most = loads.iter().copied().fold(0.0, f64::max);
+    let pattern = pattern::pattern(trains);
+    let aggregates = matches!(pattern, Some((Family::Aggregates(_), _)));
+    // An overload may have met a time of a low rate, which some trains met as well.
+    if most > 0.0 && (low > AT_ONCE * most || aggregates && middle > AT_ONCE * most) {
+        at_once(&mut moving, pattern, loads);
         return Some(moving);
     }
     let paced = trains.iter().filter(|train| train.paced == Paced::BySender).count();
@@ -117,8 +133,23 @@ pub fn recognise(trains: &[Train]) -> Option<Moving> {
         moving.why = "the trains arrived as fast as they were sent, so the path may be faster".to_owned();
         return Some(moving);
     }
-    decide(&mut moving, trains, &samples);
+    decide(&mut moving, trains, &samples, pattern);
     Some(moving)
+}
+
+/// Describes a path that delivers the packets of a train at once: only overloads show its rate.
+fn at_once(moving: &mut Moving, pattern: Option<(Family, String)>, loads: &[f64]) {
+    let ends = [f64::min, f64::max].map(|pick: fn(f64, f64) -> f64| loads.iter().copied().reduce(pick));
+    moving.mean = statistics::mean(loads.iter().copied());
+    moving.range = ends.map(|end| end.unwrap_or(moving.mean));
+    moving.by_loads = true;
+    moving.outages.clear();
+    moving.why = "trains arrive faster than overloads, as link layers that aggregate frames deliver them; measure without --moving"
+        .to_owned();
+    if let Some((family @ Family::Aggregates(_), why)) = pattern {
+        moving.why = format!("{why}; {}", moving.why);
+        moving.family = family;
+    }
 }
 
 /// Returns how a repetition sends such trains; the noise is that of the halves of a train.
@@ -132,8 +163,12 @@ fn repeated(trains: &[Train]) -> repeat::Repeated {
 }
 
 /// Asks in the order of the families; the first that applies is chosen.
-fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
+fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample], pattern: Option<(Family, String)>) {
     let constant = constant::constant(trains, samples);
+    if let Some((family, why)) = pattern.filter(|_| !constant.is_constant || constant.by_halves) {
+        (moving.family, moving.why) = (family, why);
+        return;
+    }
     if constant.is_constant {
         (moving.family, moving.fits) = (Family::Constant, Some(true));
         moving.why = constant.why;
@@ -145,10 +180,6 @@ fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
         moving.changes = Some(slots::PERIOD);
         (moving.fits, moving.why) = (found.fits, why);
         moving.family = Family::Slots(found);
-        return;
-    }
-    if let Some((family, why)) = pattern::pattern(trains) {
-        (moving.family, moving.why) = (family, why);
         return;
     }
     if let Some((levels, why)) = steps::steps(samples) {
@@ -167,6 +198,6 @@ fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample]) {
             moving.changes = Some(chain.mean_time());
             (moving.family, moving.fits) = (Family::Markov(chain), Some(true));
         }
-        None => (moving.family, moving.fits) = (Family::Replay, Some(true)),
+        None => moving.family = Family::Replay,
     }
 }

@@ -10,9 +10,10 @@ const TOGETHER: f64 = 50e-6;
 /// Minimum mean gap in trains whose packets could arrive in aggregates, in seconds: far above `TOGETHER`.
 const SLOW: f64 = 100e-6;
 /// Share of gaps within aggregates, minimum and maximum: a train is no single aggregate.
-const WITHIN: [f64; 2] = [0.4, 0.97];
-/// Minimum time between aggregates, in seconds.
+const WITHIN: [f64; 2] = [0.3, 0.97];
+/// Minimum time between aggregates, in seconds, and minimum share of the other gaps that are as long.
 const BETWEEN: f64 = 200e-6;
+const SEPARATE: f64 = 0.3;
 /// Transmission time intervals in seconds: LTE, 5G with 30 kHz, 5G with a TDD pattern of five slots.
 const INTERVALS: [f64; 3] = [2.5e-3, 1e-3, 0.5e-3];
 /// Minimum length of the mean phase vector of the gaps, and maximum phase of it in radians.
@@ -33,7 +34,8 @@ pub(super) fn pattern(trains: &[Train]) -> Option<(Family, String)> {
     if gaps.len() < ENOUGH {
         return None;
     }
-    aggregates(&gaps).or_else(|| INTERVALS.into_iter().find_map(|interval| cell(trains, &gaps, interval)))
+    // The packets of an interval arrive together, as those of an aggregate.
+    INTERVALS.into_iter().find_map(|interval| cell(trains, &gaps, interval)).or_else(|| aggregates(&gaps))
 }
 
 fn aggregates(gaps: &[f64]) -> Option<(Family, String)> {
@@ -41,7 +43,7 @@ fn aggregates(gaps: &[f64]) -> Option<(Family, String)> {
     let count = |keep: &dyn Fn(f64) -> bool| gaps.iter().filter(|gap| keep(**gap)).count() as f64;
     let within = count(&|gap| gap < TOGETHER) / gaps.len() as f64;
     let between = count(&|gap| gap > BETWEEN) / gaps.len() as f64;
-    if usual < SLOW || !(WITHIN[0]..WITHIN[1]).contains(&within) || between < 0.8 * (1.0 - within) {
+    if usual < SLOW || !(WITHIN[0]..WITHIN[1]).contains(&within) || between < SEPARATE * (1.0 - within) {
         return None;
     }
     let packets = 1.0 / (1.0 - within);

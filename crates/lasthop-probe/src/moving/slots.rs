@@ -23,11 +23,11 @@ const SIGMAS: f64 = 4.0;
 const ONE: f64 = 0.7;
 /// Minimum number of boundaries.
 const LEAST: usize = 3;
-/// Maximum probability of as many events at boundaries by chance; with slots that differ clearly, or without.
-const CHANCE: f64 = 0.01;
+/// Maximum probability of as many events at boundaries by chance; if each boundary has one, and if not.
 const MAYBE: f64 = 0.05;
+const CHANCE: f64 = 0.01;
 /// Maximum rank of the variance between slots among the shifted phases, as a share.
-const RANK: f64 = 0.05;
+const RANK: f64 = 0.1;
 /// Values that trains cannot show: times without transmission (in seconds), of public Starlink traces.
 const OUTAGE: [f64; 2] = [0.06, 0.135];
 
@@ -166,7 +166,7 @@ pub(super) fn slots(samples: &[Sample], outages: &[Outage], trains: repeat::Repe
         "{hit} of {all} boundaries {PERIOD} s apart show a pause or a low rate, p = {chance:.3}; variance between slots over within larger at {:.0} % of the shifted phases",
         100.0 * rank
     );
-    let is_clear = chance < CHANCE || chance < MAYBE && rank < RANK;
+    let is_clear = rank < RANK && (chance < CHANCE || chance < MAYBE && hit == all);
     if is_clear && hit >= LEAST && hit + 1 >= all {
         let mut found = found(samples, outages, phase, span[0]);
         let spec = repeat::slots(&found);

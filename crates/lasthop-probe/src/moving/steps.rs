@@ -18,6 +18,8 @@ const QUIET: f64 = 0.01;
 const DIFFERENT: f64 = 0.05;
 /// Maximum spread around the levels that matters to nobody, and the probability below which their order is not random.
 const NEGLIGIBLE: f64 = 0.03;
+/// Maximum spread around the levels.
+const MOST_SPREAD: f64 = 0.1;
 const CHANCE: f64 = 0.002;
 
 /// Rate from a time on.
@@ -72,7 +74,7 @@ pub(super) fn steps(samples: &[Sample]) -> Option<(Vec<Level>, String)> {
     let rest: Vec<f64> = inner.collect();
     let spread = libm::sqrt(variance(&rest));
     let (correlation, chance) = neighbours(&rest);
-    if spread > NEGLIGIBLE && chance < CHANCE {
+    if spread > MOST_SPREAD || spread > NEGLIGIBLE && chance < CHANCE {
         return None;
     }
     let of = |(pair, log): (&[usize], &f64)| Level { at: samples[pair[0]].at, rate: libm::exp(*log) };

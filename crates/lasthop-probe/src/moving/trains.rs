@@ -105,7 +105,7 @@ impl<'l> Found<'l> {
             later.first().zip(later.last()).map(|(first, last)| time(last) - time(first))
         };
         match (span(|packet| packet.sent), span(|packet| packet.at)) {
-            (Some(sent), Some(arrived)) if sent > SENDERS * arrived => Paced::BySender,
+            (Some(sent), Some(arrived)) if (SENDERS..1.0 / SENDERS).contains(&(sent / arrived)) => Paced::BySender,
             _ => Paced::ByPath,
         }
     }

@@ -23,6 +23,9 @@ impl Moving {
         if self.family == Family::Constant {
             return format!("{} Mbps, constant", mbps(self.mean));
         }
+        if self.by_loads {
+            return format!("{} Mbps under load; trains do not show how it moves", mbps(self.mean));
+        }
         let too_short = self.trains < super::ENOUGH;
         let mut text = format!("{} Mbps on average", mbps(self.mean));
         if too_short {

@@ -147,7 +147,11 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     }
     let last = trains.iter().flatten().map(|train| train.at).fold(0.0, f64::max);
     let end = last + crate::moving::SHORTEST;
-    let moving = trains.each_ref().map(|trains| recognise(trains));
+    let loads = logs.each_ref().map(|log| {
+        let rates = log.trains(Purpose::Overload).into_iter().filter_map(|packets| loaded_rate(&packets));
+        rates.map(|(_, _, rate)| rate).collect::<Vec<f64>>()
+    });
+    let moving = [0, 1].map(|at| recognise(&trains[at], &loads[at]));
     let points = [0, 1].map(|at| points(&trains[at], moving[at].as_ref(), base / 2.0));
     let mut remarks = Vec::new();
     if others > 0 {
@@ -206,6 +210,9 @@ fn points(trains: &[Train], moving: Option<&Moving>, one_way: f64) -> Vec<Point>
     let mut delay = one_way;
     for train in trains {
         rate = train.rate.unwrap_or(rate);
+        if let Some(moving) = moving.filter(|moving| moving.by_loads) {
+            rate = moving.mean;
+        }
         delay = train.delay.map_or(delay, |delay| one_way + delay);
         let loss = f64::from(train.lost) / f64::from(train.sent.max(1));
         let here = |at: f64, rate: f64| Point { at, rate, delay, loss };
@@ -288,7 +295,7 @@ fn direction(
             p99_ms: milliseconds(p99),
         });
     }
-    if let Some(moving) = moving.filter(|moving| moving.family != Family::Constant) {
+    if let Some(moving) = moving.filter(|moving| moving.family != Family::Constant && !moving.by_loads) {
         let step = |point: &Point| RateStep { at_s: seconds(point.at), rate_bps: point.rate.round() };
         let [least_bps, most_bps] = moving.range.map(f64::round);
         behaviour.varying_rate =
