@@ -51,9 +51,22 @@ fn aggregates(gaps: &[f64]) -> Option<(Family, String)> {
     Some((Family::Aggregates(packets), why))
 }
 
-/// Tests whether the gaps are multiples of `interval`.
+/// Returns the times from the first packet of a group to that of the next; groups are at least `apart`.
+fn between_groups(gaps: &[f64], apart: f64) -> Vec<f64> {
+    let (mut since, mut all) = (0.0, Vec::new());
+    for gap in gaps {
+        since += gap;
+        if *gap > apart {
+            all.push(since);
+            since = 0.0;
+        }
+    }
+    all
+}
+
+/// Tests whether the times between groups are multiples of `interval`.
 fn cell(trains: &[Train], gaps: &[f64], interval: f64) -> Option<(Family, String)> {
-    let above: Vec<f64> = gaps.iter().copied().filter(|gap| *gap > interval / 2.0).collect();
+    let above: Vec<f64> = trains.iter().flat_map(|train| between_groups(&train.gaps, interval / 2.0)).collect();
     if (above.len() as f64) < ABOVE * gaps.len() as f64 {
         return None;
     }
