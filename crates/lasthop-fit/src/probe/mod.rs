@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod form;
+mod moving;
 
 use self::behaviour::found;
 use self::form::{Direction, Estimate, Load, Medium, Queue, Report};
@@ -23,6 +24,8 @@ pub struct Measured {
     pub at_least: Vec<&'static str>,
     /// Names of the trace files beside the report: down, up.
     pub traces: [String; 2],
+    /// Names of the files with rates over time: down, up.
+    pub rate_traces: [Option<String>; 2],
     /// Further behaviour: down, up.
     pub found: [Found; 2],
     /// Quantities that a scenario needs and the probe did not find (`rate`, `delay`), each with the reason.
@@ -88,6 +91,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         link,
         rates: [carries(&report.down), carries(&report.up)],
         at_least: directions.iter().filter(|(way, _)| way.rate_is_lower_bound).map(|(_, name)| *name).collect(),
+        rate_traces: [&report.down, &report.up].map(|way| way.moving.as_ref().map(|moving| moving.trace.clone())),
         traces: [report.down.trace, report.up.trace],
         found,
         lacking,
@@ -111,14 +115,20 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
             )));
         }
     }
-    let name_of_file = std::path::Path::new(&direction.trace).file_name().and_then(|name| name.to_str());
-    if name_of_file != Some(direction.trace.as_str()) {
-        let trace = &direction.trace;
-        return Err(ProbeError::Value(format!(
-            "{name}.trace = {trace:?}: expected the name of a file beside this one"
-        )));
+    beside(&direction.trace, &format!("{name}.trace"))?;
+    direction.moving.as_ref().map_or(Ok(()), |moving| {
+        beside(&moving.trace, &format!("{name}.moving.trace"))?;
+        moving::check(moving, name)
+    })
+}
+
+/// Checks that `key` names a file beside the report.
+fn beside(trace: &str, key: &str) -> Result<(), ProbeError> {
+    let name_of_file = std::path::Path::new(trace).file_name().and_then(|name| name.to_str());
+    match name_of_file {
+        Some(name) if name == trace => Ok(()),
+        _ => Err(ProbeError::Value(format!("{key} = {trace:?}: expected the name of a file beside this one"))),
     }
-    Ok(())
 }
 
 /// Reason used for an unknown quantity if the report states none.
@@ -232,7 +242,9 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let megabits = |value: f64| digits(value / 1e6);
     if let Some(rate) = on_air {
         let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
-        let what = if buckets { "while the bucket has tokens; beyond that" } else { "with the overhead per frame" };
+        let what = if direction.moving.is_some() {
+            "away from the boundaries of slots; with them"
+        } else if buckets { "while the bucket has tokens; beyond that" } else { "with the overhead per frame" };
         let origin = format!("lasthop probe, {way}; {what} {:.4} Mbps", megabits(value));
         return Told { value: kilobits(rate), origin };
     }

@@ -40,6 +40,9 @@ pub struct MovingReport {
     pub train_packets: u16,
     /// Overloads of a second.
     pub overloads: Vec<LoadReport>,
+    /// Transmission time interval of a cell in milliseconds.
+    #[serde(default)]
+    pub interval_ms: Option<f64>,
     /// Levels of steps.
     #[serde(default)]
     pub steps: Vec<RateStep>,
@@ -384,6 +387,7 @@ fn report(way: Way, moving: &Moving, overloads: Vec<LoadReport>, side: &Side) ->
         trains: moving.trains,
         train_packets: side.count,
         overloads,
+        interval_ms: None,
         steps: Vec::new(),
         slots: None,
         states: Vec::new(),
@@ -415,7 +419,8 @@ fn report(way: Way, moving: &Moving, overloads: Vec<LoadReport>, side: &Side) ->
             };
             report.states = chain.states.iter().map(state).collect();
         }
-        Family::Constant | Family::Aggregates(_) | Family::Cell(_) | Family::Replay | Family::Unknown => {}
+        Family::Cell(interval) => report.interval_ms = Some(milliseconds(*interval)),
+        Family::Constant | Family::Aggregates(_) | Family::Replay | Family::Unknown => {}
     }
     report
 }
