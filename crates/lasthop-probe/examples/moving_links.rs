@@ -1,10 +1,11 @@
 //! Random links whose rate is constant, has steps, slots, or is a Markov chain, measured with `--moving` over a simulated
 //! link: counts which family is named.
 //!
-//!     cargo run --release -p lasthop-probe --example moving_links -- [KIND|all] [DRAWS] [SEED] [SECONDS]
+//!     cargo run --release -p lasthop-probe --example moving_links -- [KIND|all] [DRAWS] [SEED] [SECONDS] [FOLDER]
 //!
 //! A direction is named rightly, wrongly, or reported as unknown or as a replay, with the reason. Links have one
-//! family in both directions, with draws of their own.
+//! family in both directions, with draws of their own. FOLDER receives what `lasthop probe --moving --out` writes of the
+//! last link, for `lasthop fit` and `lasthop advise`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use common::shape::Shape;
 use common::{Turns, Way, client_moving, run_over, server};
 use lasthop_probe::client::Way as Side;
-use lasthop_probe::report::moving::analyse;
+use lasthop_probe::report::moving::{Analysis, analyse};
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::rate::{
@@ -94,11 +95,24 @@ fn mean((rate, spec): &(f64, RateSpec), seed: u64, seconds: u64) -> f64 {
     bits / seconds as f64
 }
 
+/// Writes the files of a measurement.
+fn write(folder: &str, analysis: &Analysis) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let file = |name: &str, text: String| std::fs::write(format!("{folder}/{name}"), text);
+    for side in Side::BOTH {
+        file(&format!("{side}.csv"), analysis.packets(side))?;
+        file(&format!("{side}-rate.csv"), analysis.rates(side))?;
+    }
+    file("trace.csv", analysis.trace())?;
+    file("probe.json", serde_json::to_string_pretty(&analysis.report)?)
+}
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let kind = args.next().unwrap_or_else(|| "all".to_owned());
     let mut number = |default: u64| args.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (draws, seed, seconds) = (number(50), number(1), number(60));
+    let folder = args.next();
     let mut all: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut errors = Vec::new();
     for kind in KINDS.iter().chain(&OTHERS).filter(|known| kind == "all" && KINDS.contains(known) || kind == **known) {
@@ -141,6 +155,9 @@ fn main() {
                 println!("{kind} {link}: nothing arrived");
                 continue;
             };
+            if let Some(folder) = &folder {
+                write(folder, &analysis).expect("the folder can be written");
+            }
             for side in Side::BOTH {
                 let at = side as usize;
                 let true_mean = mean(&specs[at], 2 * link + at as u64, seconds);

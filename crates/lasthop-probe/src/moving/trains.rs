@@ -209,7 +209,8 @@ pub fn queued(packets: &[&Packet], base: f64) -> usize {
         while through.get(left).is_some_and(|(_, end)| end <= sent) {
             left += 1;
         }
-        number.saturating_sub(left)
+        // The first one is being transmitted.
+        (number - left.min(number)).saturating_sub(1)
     };
     through.iter().enumerate().map(waiting).max().unwrap_or(0)
 }
