@@ -344,7 +344,8 @@ impl Client {
             Phase::Hello { next, .. } | Phase::Open { next, .. } => *next,
             Phase::Over(_) => return source.unwrap_or(Instant::ZERO),
             _ => {
-                let steps = self.lanes.iter().filter_map(Lane::next_step).chain(self.medium.next()).chain(self.moving.next());
+                let steps =
+                    self.lanes.iter().filter_map(Lane::next_step).chain(self.medium.next()).chain(self.moving.next());
                 steps.fold(self.next_ping, Instant::min)
             }
         };

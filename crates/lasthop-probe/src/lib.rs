@@ -11,9 +11,9 @@ pub mod estimate;
 mod key;
 #[cfg(target_os = "linux")]
 pub mod live;
+pub mod moving;
 mod order;
 mod plan;
-pub mod moving;
 pub mod report;
 mod server;
 mod sink;

@@ -283,8 +283,11 @@ impl Advice {
     }
 
     /// Returns whether more runs may change the advice: some cure gains more than the best one without being
-    /// significant.
+    /// significant, or models of the rate disagree.
     pub fn may_be_chance(&self) -> bool {
+        if self.no_cure.is_none() && self.disagrees().is_some() {
+            return true;
+        }
         let best = self.best().map_or(1.0 + LEAST_GAIN, |best| best.gain * (1.0 + AS_GOOD));
         self.cured.iter().any(|cured| !cured.helps() && cured.harmed().is_empty() && cured.gain >= best)
     }

@@ -90,11 +90,8 @@ fn judged(cure: usize, factor: f64) -> Cured {
 #[test]
 fn an_advice_holds_under_all_values_that_the_measurement_allows() {
     let cured = |snoop, split| vec![judged(0, 1.0), judged(2, snoop), judged(3, split)];
-    let variant = |snoop, split| Variant {
-        name: "long bad times".to_owned(),
-        of_rate: false,
-        cured: cured(snoop, split),
-    };
+    let variant =
+        |snoop, split| Variant { name: "long bad times".to_owned(), of_rate: false, cured: cured(snoop, split) };
     let advice = |variants| Advice { runs: 10, cured: cured(2.0, 1.5), variants, ..Advice::default() };
     let best = |advice: &Advice| advice.best().map(|best| best.cure.scheme);
     assert_eq!(best(&advice(vec![variant(1.9, 1.4)])), Some("SNOOP"));

@@ -290,9 +290,8 @@ impl MeasuredLink {
         }
         let text = scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction), &self.notes());
         let quoted = |name: &str| format!("file = \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
-        let named = |text: String, (name, path): &(String, PathBuf)| {
-            text.replace(&quoted(name), &quoted(&file(name, path)))
-        };
+        let named =
+            |text: String, (name, path): &(String, PathBuf)| text.replace(&quoted(name), &quoted(&file(name, path)));
         Ok(self.rate_traces.iter().fold(text, named))
     }
 

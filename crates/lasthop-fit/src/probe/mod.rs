@@ -244,13 +244,18 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
         let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
         let what = if direction.moving.is_some() {
             "away from the boundaries of slots; with them"
-        } else if buckets { "while the bucket has tokens; beyond that" } else { "with the overhead per frame" };
+        } else if buckets {
+            "while the bucket has tokens; beyond that"
+        } else {
+            "with the overhead per frame"
+        };
         let origin = format!("lasthop probe, {way}; {what} {:.4} Mbps", megabits(value));
         return Told { value: kilobits(rate), origin };
     }
     let mut origin = format!("lasthop probe, {way}");
     if let Some([low, high]) = interval {
-        origin += &format!("; 95 %: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
+        let share = if direction.moving.is_some() { "5 and 95 % of its values" } else { "95 %" };
+        origin += &format!("; {share}: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
     }
     if direction.rate_is_lower_bound {
         origin += "; or more";

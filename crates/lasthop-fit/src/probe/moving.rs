@@ -12,9 +12,7 @@ const RECOVERY: &str = "350 ms";
 
 /// Checks the values of a rate over time.
 pub(super) fn check(moving: &Moving, name: &str) -> Result<(), ProbeError> {
-    let wrong = |key: &str, expected: &str| {
-        Err(ProbeError::Value(format!("{name}.moving.{key}: expected {expected}")))
-    };
+    let wrong = |key: &str, expected: &str| Err(ProbeError::Value(format!("{name}.moving.{key}: expected {expected}")));
     let is_rate = |rate: f64| (1.0..1e12).contains(&rate);
     if !(0.0..1e6).contains(&moving.seconds) {
         return wrong("seconds", "seconds, 0 to 1e6");
@@ -29,7 +27,10 @@ pub(super) fn check(moving: &Moving, name: &str) -> Result<(), ProbeError> {
             && *least >= 0.0
             && (*least..500.0 * period_s).contains(most);
         if !is_right {
-            return wrong("slots", "a period of 1 s or more, a rate, deviations from 0 to 3, outages within the period");
+            return wrong(
+                "slots",
+                "a period of 1 s or more, a rate, deviations from 0 to 3, outages within the period",
+            );
         }
     }
     if !moving.states.is_empty() {
@@ -70,7 +71,7 @@ pub(super) fn describe(found: &mut Found, moving: &Moving, varying: Option<&Vary
         None => steps,
     });
     found.replay = inline.map(|inline| [replay.clone(), inline]);
-    let summary = format!("{}; {}: {}", moving.summary, moving.family, moving.why);
+    let summary = format!("{}; model {}: {}", moving.summary, moving.family, moving.why);
     let family = match moving.family.as_str() {
         "slots" => moving.slots.map(|slots| slots_toml(found, slots, way)),
         "steps" => steps_toml(moving),
@@ -124,7 +125,9 @@ pub(super) fn describe(found: &mut Found, moving: &Moving, varying: Option<&Vary
 fn slots_toml(found: &mut Found, slots: MovingSlots, way: &str) -> String {
     let MovingSlots { period_s, first_s, mean_bps, spread, inner, outage_ms, outage_seen, slots } = slots;
     found.line_rate = Some(mean_bps);
-    found.assumed.push(format!("rates of slots {way}: spread of {slots} slots; recovery of {RECOVERY} after a boundary"));
+    found
+        .assumed
+        .push(format!("rates of slots {way}: spread of {slots} slots; recovery of {RECOVERY} after a boundary"));
     let [least, most] = outage_ms.map(milliseconds);
     if !outage_seen {
         found.assumed.push(format!("pause at a boundary {way}: {least} to {most}"));

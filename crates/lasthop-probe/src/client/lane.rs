@@ -83,15 +83,7 @@ impl Lane {
     }
 
     /// Starts the plan, or only takes note of it if it is not `executed`.
-    pub(super) fn begin(
-        &mut self,
-        now: Instant,
-        until: Instant,
-        path: Path,
-        plan: Plan,
-        settled: f64,
-        executed: bool,
-    ) {
+    pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64, executed: bool) {
         (self.began, self.until) = (now, until);
         self.settled = settled;
         if executed {

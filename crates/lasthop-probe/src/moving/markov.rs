@@ -169,8 +169,7 @@ impl Hidden {
                     passes[from][to] += forward[at - 1][from] * self.stays[from][to] * onward[to];
                 }
             }
-            backward =
-                states().map(|from| states().map(|to| self.stays[from][to] * onward[to]).sum::<f64>()).collect();
+            backward = states().map(|from| states().map(|to| self.stays[from][to] * onward[to]).sum::<f64>()).collect();
         }
         for state in states() {
             self.means[state] = sums[state] / weights[state];
@@ -195,8 +194,7 @@ fn continuous(hidden: &Hidden, interval: f64) -> Option<Chain> {
         return None;
     }
     let less = |row: usize, column: usize| hidden.stays[row][column] - if row == column { 1.0 } else { 0.0 };
-    let apart: Vec<Vec<f64>> =
-        (0..count).map(|row| (0..count).map(|column| less(row, column)).collect()).collect();
+    let apart: Vec<Vec<f64>> = (0..count).map(|row| (0..count).map(|column| less(row, column)).collect()).collect();
     let mut rates = vec![vec![0.0; count]; count];
     let mut power = apart.clone();
     for number in 1..=60 {
@@ -212,8 +210,7 @@ fn continuous(hidden: &Hidden, interval: f64) -> Option<Chain> {
     order.sort_by(|one, other| hidden.means[*one].total_cmp(&hidden.means[*other]));
     let mut states = Vec::new();
     for &from in &order {
-        let leave: Vec<f64> =
-            order.iter().map(|&to| if to == from { 0.0 } else { rates[from][to].max(0.0) }).collect();
+        let leave: Vec<f64> = order.iter().map(|&to| if to == from { 0.0 } else { rates[from][to].max(0.0) }).collect();
         let all: f64 = leave.iter().sum();
         // Transitions that hardly ever happen were not seen.
         let seen: Vec<f64> = leave.iter().map(|rate| if *rate < 0.01 * all { 0.0 } else { *rate }).collect();
@@ -227,9 +224,7 @@ fn continuous(hidden: &Hidden, interval: f64) -> Option<Chain> {
     }
     let mut shares = vec![1.0 / count as f64; count];
     for _ in 0..2000 {
-        let step = |to: usize| {
-            (0..count).map(|from| shares[from] * hidden.stays[order[from]][order[to]]).sum::<f64>()
-        };
+        let step = |to: usize| (0..count).map(|from| shares[from] * hidden.stays[order[from]][order[to]]).sum::<f64>();
         shares = (0..count).map(step).collect();
     }
     Some(Chain { states, shares })

@@ -83,6 +83,8 @@ pub struct Moving {
     pub trains: usize,
     /// True if only overloads show the rate.
     pub by_loads: bool,
+    /// True if the trains arrived as fast as they were sent: the rates are lower bounds.
+    pub by_sender: bool,
 }
 
 /// Rate of a train: time in seconds, natural logarithm of the rate.
@@ -105,6 +107,7 @@ pub fn recognise(trains: &[Train], loads: &[f64]) -> Option<Moving> {
     let [Some(low), Some(high)] = range else { return None };
     let middle = crate::estimate::quantile(&mut rates, 0.5)?;
     let outages = outages::outages(trains);
+    let paced = trains.iter().filter(|train| train.paced == Paced::BySender).count();
     let mut moving = Moving {
         family: Family::Unknown,
         why: String::new(),
@@ -114,12 +117,9 @@ pub fn recognise(trains: &[Train], loads: &[f64]) -> Option<Moving> {
         changes: None,
         trains: samples.len(),
         by_loads: false,
+        by_sender: 2 * paced > samples.len(),
         outages,
     };
-    if samples.len() < ENOUGH {
-        moving.why = format!("{} trains are too few to say how the rate moves; {ENOUGH} suffice", samples.len());
-        return Some(moving);
-    }
     let most = loads.iter().copied().fold(0.0, f64::max);
     let pattern = pattern::pattern(trains);
     let aggregates = matches!(pattern, Some((Family::Aggregates(_), _)));
@@ -128,9 +128,12 @@ pub fn recognise(trains: &[Train], loads: &[f64]) -> Option<Moving> {
         at_once(&mut moving, pattern, loads);
         return Some(moving);
     }
-    let paced = trains.iter().filter(|train| train.paced == Paced::BySender).count();
-    if 2 * paced > samples.len() {
+    if moving.by_sender {
         moving.why = "the trains arrived as fast as they were sent, so the path may be faster".to_owned();
+        return Some(moving);
+    }
+    if samples.len() < ENOUGH {
+        moving.why = format!("{} trains are too few to say how the rate moves; {ENOUGH} suffice", samples.len());
         return Some(moving);
     }
     decide(&mut moving, trains, &samples, pattern);
@@ -142,7 +145,7 @@ fn at_once(moving: &mut Moving, pattern: Option<(Family, String)>, loads: &[f64]
     let ends = [f64::min, f64::max].map(|pick: fn(f64, f64) -> f64| loads.iter().copied().reduce(pick));
     moving.mean = statistics::mean(loads.iter().copied());
     moving.range = ends.map(|end| end.unwrap_or(moving.mean));
-    moving.by_loads = true;
+    (moving.by_loads, moving.by_sender) = (true, false);
     moving.outages.clear();
     moving.why = "trains arrive faster than overloads, as link layers that aggregate frames deliver them; measure without --moving"
         .to_owned();
@@ -201,3 +204,6 @@ fn decide(moving: &mut Moving, trains: &[Train], samples: &[Sample], pattern: Op
         None => moving.family = Family::Replay,
     }
 }
+
+#[cfg(test)]
+mod tests;

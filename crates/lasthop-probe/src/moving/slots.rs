@@ -145,8 +145,7 @@ pub(super) fn slots(samples: &[Sample], outages: &[Outage], trains: repeat::Repe
     }
     let mut draws = Root(1).stream("probe/moving/slots");
     let as_many = (0..REPEATS).filter(|_| {
-        let mut drawn: Vec<f64> =
-            (0..events.len()).map(|_| span[0] + draws.uniform() * (span[1] - span[0])).collect();
+        let mut drawn: Vec<f64> = (0..events.len()).map(|_| span[0] + draws.uniform() * (span[1] - span[0])).collect();
         drawn.sort_by(f64::total_cmp);
         let (_, others, hits) = best(&drawn, span);
         hits as f64 / others as f64 >= hit as f64 / all as f64 && hits >= hit.min(others)

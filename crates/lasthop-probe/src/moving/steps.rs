@@ -58,9 +58,8 @@ pub(super) fn steps(samples: &[Sample]) -> Option<(Vec<Level>, String)> {
     if !(2..=MOST).contains(&count) {
         return None;
     }
-    let is_enough = |(at, pair): (usize, &[usize])| {
-        pair[1] - pair[0] >= if at == 0 || at + 1 == count { LEAST_CUT } else { LEAST }
-    };
+    let is_enough =
+        |(at, pair): (usize, &[usize])| pair[1] - pair[0] >= if at == 0 || at + 1 == count { LEAST_CUT } else { LEAST };
     if !cuts.windows(2).enumerate().all(is_enough) {
         return None;
     }
@@ -68,7 +67,8 @@ pub(super) fn steps(samples: &[Sample]) -> Option<(Vec<Level>, String)> {
         cuts.windows(2).map(|pair| median(&mut logs[pair[0]..pair[1]].to_vec()).unwrap_or(0.0)).collect();
     // Rates beside a change may be of trains that span it.
     let inner = cuts.windows(2).zip(&levels).flat_map(|(pair, level)| {
-        let [from, to] = [pair[0] + PASSAGE * usize::from(pair[0] > 0), pair[1] - PASSAGE * usize::from(pair[1] < samples.len())];
+        let [from, to] =
+            [pair[0] + PASSAGE * usize::from(pair[0] > 0), pair[1] - PASSAGE * usize::from(pair[1] < samples.len())];
         samples[from.min(to)..to].iter().map(move |sample| sample.log - level)
     });
     let rest: Vec<f64> = inner.collect();

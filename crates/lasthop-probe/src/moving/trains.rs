@@ -1,6 +1,6 @@
 //! Trains of packets in a log: rate, delay, losses and interruptions of each.
 
-use crate::estimate::{Log, Packet, Purpose, median};
+use crate::estimate::{Log, Packet, Purpose, median, quantile};
 
 /// Party that determined the spacing of a train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +49,9 @@ const SENDERS: f64 = 0.8;
 /// Minimum time without transmission that is noted: in seconds, and in transmission times.
 const HELD: f64 = 0.01;
 const AIRS: f64 = 3.0;
+
+/// Share of trains that seem faster than the fastest: their first packet was transmitted at a higher rate than the rest.
+const EARLIEST: f64 = 0.05;
 
 /// Packet of a train that arrived: number within the train, time of sending and of arrival.
 #[derive(Clone, Copy)]
@@ -142,7 +145,7 @@ pub fn trains(log: &Log, count: u16) -> (Vec<Train>, f64) {
         let first = train.arrived.first().filter(|first| first.number == 0)?;
         Some(first.at - first.sent - 8.0 * f64::from(train.packets.first()?.size) / train.rate?)
     };
-    let base = found.iter().filter_map(transit).min_by(f64::total_cmp).unwrap_or(0.0);
+    let base = quantile(&mut found.iter().filter_map(transit).collect::<Vec<_>>(), EARLIEST).unwrap_or(0.0);
     // Ends of transmission of the probe's packets, by number of sending.
     let mut through = f64::NEG_INFINITY;
     let mut rate = found.iter().find_map(|train| train.rate).unwrap_or(f64::INFINITY);

@@ -27,6 +27,9 @@ impl Moving {
             return format!("{} Mbps under load; trains do not show how it moves", mbps(self.mean));
         }
         let too_short = self.trains < super::ENOUGH;
+        if self.by_sender {
+            return format!("{} Mbps or more: the trains arrived as fast as they were sent", mbps(self.mean));
+        }
         let mut text = format!("{} Mbps on average", mbps(self.mean));
         if too_short {
             return format!("{text}; too short to say how it moves ({} of {} trains)", self.trains, super::ENOUGH);

@@ -119,7 +119,8 @@ pub struct Analysis {
 
 /// Analyses a measurement. `None` if nothing arrived in one direction, or if it did not follow the rate.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
-    let Measured { logs, round_trips, ping, overruns, others, seconds, trains: counts, stopped, settled, .. } = measured;
+    let Measured { logs, round_trips, ping, overruns, others, seconds, trains: counts, stopped, settled, .. } =
+        measured;
     let counts = counts?;
     if logs.iter().any(|log| !log.packets.iter().any(|packet| packet.arrived.is_some())) {
         return None;
@@ -232,7 +233,9 @@ fn points(trains: &[Train], moving: Option<&Moving>, one_way: f64) -> Vec<Point>
                 push(here(outage.from, 0.0));
                 push(here(outage.until.max(train.at), rate));
             }
-            None if outages.iter().any(|outage| (outage.from..outage.until).contains(&train.at)) => push(here(train.at, 0.0)),
+            None if outages.iter().any(|outage| (outage.from..outage.until).contains(&train.at)) => {
+                push(here(train.at, 0.0))
+            }
             None => push(here(train.at, rate)),
         }
     }
@@ -292,17 +295,15 @@ fn direction(
     let used = used.map(|packet| u64::from(packet.size)).sum::<u64>() as f64 * 8.0;
     let mut behaviour = BehaviourReport::default();
     if p95 > JITTER {
-        behaviour.jitter = Some(Jitter {
-            p50_ms: milliseconds(median),
-            p95_ms: milliseconds(p95),
-            p99_ms: milliseconds(p99),
-        });
+        behaviour.jitter =
+            Some(Jitter { p50_ms: milliseconds(median), p95_ms: milliseconds(p95), p99_ms: milliseconds(p99) });
     }
-    if let Some(moving) = moving.filter(|moving| moving.family != Family::Constant && !moving.by_loads) {
+    if let Some(moving) =
+        moving.filter(|moving| moving.family != Family::Constant && !moving.by_loads && !moving.by_sender)
+    {
         let step = |point: &Point| RateStep { at_s: seconds(point.at), rate_bps: point.rate.round() };
         let [least_bps, most_bps] = moving.range.map(f64::round);
-        behaviour.varying_rate =
-            Some(VaryingRate { least_bps, most_bps, series: points.iter().map(step).collect() });
+        behaviour.varying_rate = Some(VaryingRate { least_bps, most_bps, series: points.iter().map(step).collect() });
         if moving.family == Family::Unknown {
             behaviour.unknown.push(Unknown { quantity: Quantity::VaryingRate, reason: moving.why.clone() });
         }
@@ -312,10 +313,9 @@ fn direction(
             .push(Unknown { quantity: Quantity::Rate, reason: "too few packets of the trains arrived".to_owned() });
     }
     let estimate = |moving: &Moving| Estimate { value: moving.mean.round(), interval: Some(moving.range) };
-    let by_sender = trains.iter().filter(|train| train.paced == crate::moving::Paced::BySender).count();
     DirectionReport {
         rate_bps: moving.map(estimate),
-        rate_is_lower_bound: 2 * by_sender > trains.len(),
+        rate_is_lower_bound: moving.is_some_and(|moving| moving.by_sender),
         delay: unloaded,
         longest_load: loads.first().copied(),
         queue: queue(&overloads, side.base, moving),
@@ -335,7 +335,8 @@ fn direction(
         path_mtu,
         too_big: LADDER.into_iter().find(|size| path_mtu.is_some_and(|mtu| *size > mtu)),
         sent_bytes: log.packets.iter().map(|packet| u64::from(packet.size)).sum(),
-        used_share: moving.map(|moving| if last > side.settled { used / (last - side.settled) / moving.mean } else { 0.0 }),
+        used_share: moving
+            .map(|moving| if last > side.settled { used / (last - side.settled) / moving.mean } else { 0.0 }),
         receiver_dropped: side.dropped,
         clock_drift_ppm: (side.drift * 1e7).round() / 10.0,
         trace: format!("{way}.csv"),
@@ -396,7 +397,8 @@ fn report(way: Way, moving: &Moving, overloads: Vec<LoadReport>, side: &Side) ->
     };
     match &moving.family {
         Family::Steps(levels) => {
-            let step = |level: &crate::moving::Level| RateStep { at_s: seconds(level.at), rate_bps: level.rate.round() };
+            let step =
+                |level: &crate::moving::Level| RateStep { at_s: seconds(level.at), rate_bps: level.rate.round() };
             report.steps = levels.iter().map(step).collect();
         }
         Family::Slots(found) => {

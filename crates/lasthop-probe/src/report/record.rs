@@ -26,8 +26,7 @@ impl Analysis {
     /// Returns rate, delay and loss of both directions on one clock, `trace.csv`. Each row holds from its time on; the
     /// last one ends the trace.
     pub fn trace(&self) -> String {
-        let mut text =
-            String::from("t_s,rate_down_mbps,rate_up_mbps,delay_down_ms,delay_up_ms,loss_down,loss_up\n");
+        let mut text = String::from("t_s,rate_down_mbps,rate_up_mbps,delay_down_ms,delay_up_ms,loss_down,loss_up\n");
         let [down, up] = &self.points;
         let (Some(mut now_down), Some(mut now_up)) = (down.first().copied(), up.first().copied()) else {
             return text;
@@ -88,9 +87,8 @@ impl Analysis {
 
     /// Returns the files of a recording: name and contents.
     pub fn recording(&self, format: Recording) -> Vec<(String, String)> {
-        let rates = |extension: &str| {
-            Way::BOTH.map(|way| (format!("{way}.{extension}"), self.opportunities(way))).to_vec()
-        };
+        let rates =
+            |extension: &str| Way::BOTH.map(|way| (format!("{way}.{extension}"), self.opportunities(way))).to_vec();
         match format {
             Recording::Mahimahi => rates("mahimahi"),
             Recording::LeoReplayer => {
