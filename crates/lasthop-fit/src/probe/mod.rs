@@ -439,6 +439,70 @@ mod tests {
         assert_eq!(other.value, "{ frames = 20, access = \"100 us\", frame_loss = 0.2 }");
     }
 
+    fn with_moving(moving: &str) -> Result<Measured, ProbeError> {
+        let varying = r#""varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [{ "at_s": 0, "rate_bps": 2e7 }, { "at_s": 30, "rate_bps": 2e6 }] }"#;
+        let text = format!(
+            r#"{{ "lasthop_probe": 1, "one_way_delay_ms": 20, "down": {{ "rate_bps": {{ "value": 1e7, "interval": [2e6, 2e7] }},
+            "queue": null, "trace": "down.csv", "behaviour": {{ {varying} }}, "moving": {{ "summary": "10 Mbps on average", "why": "because",
+            "trains": 300, "seconds": 60, "trace": "down-rate.csv", {moving} }} }},
+            "up": {{ "rate_bps": {{ "value": 1e6, "interval": null }}, "queue": null, "trace": "up.csv" }} }}"#
+        );
+        read(&text)
+    }
+
+    /// Each family becomes a model of the rate, beside which the measured rates are replayed from random offsets.
+    #[test]
+    fn rates_that_move_become_models_and_replays() {
+        let replay = r#"{ model = "replay", file = "down-rate.csv", offset = "random", wrap = "repeat" }"#;
+        let slots = r#""slots": { "period_s": 15, "first_s": 3.5, "mean_bps": 1.1e7, "spread": 0.2, "inner": 0.1, "outage_ms": [60, 135], "outage_seen": false, "slots": 5 }"#;
+        let states = r#""states": [{ "rate_bps": 2e6, "mean_s": 0.5, "next": [0, 1] }, { "rate_bps": 2e7, "mean_s": 2, "next": [1, 0] }]"#;
+        let steps = r#""steps": [{ "at_s": 0.1, "rate_bps": 2e7 }, { "at_s": 30.1, "rate_bps": 2e6 }]"#;
+        for (family, fits, parameters, expected) in [
+            ("slots", "true", slots, r#"first = "3.5 s", spread = 0.2, inner = 0.1, outage = ["60 ms", "135 ms"]"#),
+            ("markov", "true", states, r#"{ rate = "2000 kbps", mean = "0.5 s", next = [0, 1] }"#),
+            ("steps", "false", steps, r#"{ at = "30 s", rate = "2000 kbps" }], length = "59.9 s", wrap = "repeat""#),
+        ] {
+            let measured =
+                with_moving(&format!(r#""family": "{family}", "fits": {fits}, {parameters}"#)).unwrap();
+            let [key] = &measured.link.keys[..] else { panic!("{:?}", measured.link.keys) };
+            assert!(key.key == "rate_variation_down" && key.value.contains(expected), "{}", key.value);
+            let [other] = &measured.found[0].alternatives[..] else { panic!("{family}") };
+            assert_eq!((other.key.as_str(), other.value.as_str()), ("links.hop.rate_variation_down", replay));
+            let verdict = if fits == "true" { Verdict::Fits } else { Verdict::DoesNotFit };
+            assert_eq!(measured.found[0].rate.verdict, verdict);
+        }
+        // Away from the boundaries of slots the rate is higher than on average.
+        let slots = with_moving(&format!(r#""family": "slots", "fits": true, {slots}"#)).unwrap();
+        assert_eq!(slots.link.rate.value, "11000 kbps");
+        assert!(slots.found[0].assumed.iter().any(|it| it.contains("pause at a boundary")));
+        for (family, verdict) in [("replay", Verdict::Fits), ("unknown", Verdict::Unknown), ("cell", Verdict::Unknown)] {
+            let measured = with_moving(&format!(r#""family": "{family}", "fits": null"#)).unwrap();
+            assert_eq!(measured.link.keys[0].value, replay, "{family}");
+            assert_eq!(measured.found[0].rate.verdict, verdict, "{family}");
+            assert!(measured.found[0].alternatives.is_empty());
+        }
+        let constant = with_moving(r#""family": "constant", "fits": true"#).unwrap();
+        assert!(constant.link.keys.is_empty() && constant.found[0].rate.verdict == Verdict::Fits);
+        assert_eq!(constant.rate_traces, [Some("down-rate.csv".to_owned()), None]);
+    }
+
+    #[test]
+    fn impossible_models_of_a_rate_are_refused() {
+        for (moving, expected) in [
+            (r#""family": "markov", "fits": true, "states": [{ "rate_bps": 1, "mean_s": 1, "next": [1] }]"#, "states"),
+            (r#""family": "steps", "fits": true, "steps": [{ "at_s": 61, "rate_bps": 1e6 }]"#, "steps"),
+            (r#""family": "cell", "fits": null, "interval_ms": 0"#, "interval_ms"),
+            (
+                r#""family": "slots", "fits": true, "slots": { "period_s": 15, "first_s": 3, "mean_bps": 1e6, "spread": 0.2, "inner": 0.1,
+                "outage_ms": [60, 15000], "outage_seen": true, "slots": 5 }"#,
+                "slots",
+            ),
+        ] {
+            let said = with_moving(moving).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
     /// An unknown rate or delay is replaced by what was carried, marked as assumed with the reason; without that the user must give it.
     #[test]
     fn an_unknown_quantity_has_a_substitute_or_is_lacking() {

@@ -69,7 +69,7 @@ pub struct Moving {
     pub family: Family,
     /// Evidence for the family, or the reason why it is unknown; a clause.
     pub why: String,
-    /// Whether the family reproduces the measured rates; `None` if this could not be decided.
+    /// True if the family reproduces the measured rates; `None` if this could not be decided.
     pub fits: Option<bool>,
     /// Mean rate in bits per second, with the times without arrivals.
     pub mean: f64,

@@ -50,7 +50,7 @@ pub struct SlotsFound {
     pub outage_seen: bool,
     /// Number of slots that were seen.
     pub slots: usize,
-    /// Whether simulated slots reproduce the trains' rates.
+    /// True if simulated slots reproduce the trains' rates.
     pub fits: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What users need to know of a rate that moves, in one line.
+//! Description of a rate that moves, in one line.
 
 use super::{Family, Moving};
 

@@ -24,7 +24,7 @@ pub struct MovingReport {
     pub family: String,
     /// Evidence for the family, or the reason why it is unknown.
     pub why: String,
-    /// Whether the family reproduces the measured rates; null if undecided.
+    /// True if the family reproduces the measured rates; null if undecided.
     pub fits: Option<bool>,
     /// Mean rate in bits per second.
     pub mean_bps: f64,

@@ -27,10 +27,10 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
         // A file that `compare` would reject is not written.
         Scenario::parse(&out.display().to_string(), &link.scenario()?)?;
         let (text, traces) = link.scenario_beside(out)?;
+        if let Some([path, _]) = traces.iter().find(|[path, _]| path.exists() && !args.force) {
+            return Err(Error::Exists { path: path.clone() });
+        }
         for [path, source] in traces {
-            if path.exists() && !args.force {
-                return Err(Error::Exists { path });
-            }
             let trace = std::fs::read(&source).map_err(Error::file(&source))?;
             write_file(&path, |file| file.write_all(&trace).map_err(Error::file(&path)))?;
         }
