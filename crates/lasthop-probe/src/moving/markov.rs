@@ -60,33 +60,53 @@ struct Hidden {
 /// Returns the chain if it reproduces the rates, with the evidence, otherwise with the reason.
 pub(super) fn markov(samples: &[Sample], trains: repeat::Repeated) -> (Option<Chain>, String) {
     let logs: Vec<f64> = samples.iter().map(|sample| sample.log).collect();
-    let fits: Vec<(f64, Hidden)> = STATES.filter_map(|count| fitted(&logs, count)).collect();
+    let mut fits: Vec<(f64, Hidden)> = STATES.filter_map(|count| fitted(&logs, count)).collect();
     let least = fits.iter().map(|(aic, _)| *aic).fold(f64::INFINITY, f64::min);
-    let Some((aic, hidden)) = fits.into_iter().find(|(aic, _)| *aic <= least + CLEARLY_BETTER) else {
+    let Some(chosen) = fits.iter().position(|(aic, _)| *aic <= least + CLEARLY_BETTER) else {
         return (None, "no family fits".to_owned());
     };
-    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return (None, String::new()) };
+    // A chain with fewer states may do: further states may only describe trains that span a change.
+    fits.truncate(chosen + 1);
+    let mut why = None;
+    for (aic, hidden) in fits.iter().rev() {
+        match tested(samples, hidden, trains) {
+            Ok(chain) => {
+                let count = chain.states.len();
+                let why = format!("a hidden chain of {count} states (AIC {aic:.0}); a hundred repetitions agree");
+                return (Some(chain), why);
+            }
+            Err(other) => {
+                let count = hidden.means.len();
+                why.get_or_insert(format!("no family fits: a Markov chain of {count} states {other}"));
+            }
+        }
+    }
+    (None, why.unwrap_or_default())
+}
+
+/// Returns the chain in continuous time if it reproduces the rates, otherwise the reason.
+fn tested(samples: &[Sample], hidden: &Hidden, trains: repeat::Repeated) -> Result<Chain, String> {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Err("has no rates".to_owned()) };
     let span = last.at - first.at;
     let interval = span / (samples.len() - 1) as f64;
-    let none = |why: String| (None, format!("no family fits: a Markov chain of {} states {why}", hidden.means.len()));
-    let Some(chain) = continuous(&hidden, interval) else {
-        return none("changes too fast for these trains".to_owned());
+    let Some(chain) = continuous(hidden, interval) else {
+        return Err("changes too fast for these trains".to_owned());
     };
     if hidden.deviations.iter().any(|deviation| *deviation > WIDE) {
-        return none("has rates that move within a state".to_owned());
+        return Err("has rates that move within a state".to_owned());
     }
-    let visits = span / chain.mean_time() / chain.states.len() as f64;
-    if visits < VISITS {
-        return none(format!("would have changed {:.0} times only", span / chain.mean_time()));
+    let changes = span / chain.mean_time();
+    if changes / (chain.states.len() as f64) < VISITS {
+        return Err(format!("would have changed {changes:.0} times only"));
     }
-    let Some(spec) = repeat::markov(&chain) else { return none("has states that are not reached again".to_owned()) };
+    let Some(spec) = repeat::markov(&chain) else { return Err("has states that are not reached again".to_owned()) };
     let noise = mean(hidden.deviations.iter().copied());
     let departs = repeat::departures(samples, &spec, repeat::Repeated { noise, ..trains });
-    if !departs.is_empty() {
-        return none(format!("differs in {} from a hundred repetitions", departs.join(", ")));
+    if departs.is_empty() {
+        Ok(chain)
+    } else {
+        Err(format!("differs in {} from a hundred repetitions", departs.join(", ")))
     }
-    let why = format!("a hidden chain of {} states (AIC {aic:.0}); a hundred repetitions agree", chain.states.len());
-    (Some(chain), why)
 }
 
 /// Returns the best chain with `count` states, with its AIC.

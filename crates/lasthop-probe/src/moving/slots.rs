@@ -21,8 +21,9 @@ const DEEP: f64 = 0.25;
 const SIGMAS: f64 = 4.0;
 /// Time within which dips are one event.
 const ONE: f64 = 0.7;
-/// Minimum number of boundaries.
+/// Minimum number of boundaries with an event, and minimum share of all.
 const LEAST: usize = 3;
+const MOST_OF: f64 = 0.6;
 /// Maximum probability of as many events at boundaries by chance; if each boundary has one, and if not.
 const MAYBE: f64 = 0.05;
 const CHANCE: f64 = 0.01;
@@ -166,7 +167,7 @@ pub(super) fn slots(samples: &[Sample], outages: &[Outage], trains: repeat::Repe
         100.0 * rank
     );
     let is_clear = rank < RANK && (chance < CHANCE || chance < MAYBE && hit == all);
-    if is_clear && hit >= LEAST && hit + 1 >= all {
+    if is_clear && hit >= LEAST && hit as f64 >= MOST_OF * all as f64 {
         let mut found = found(samples, outages, phase, span[0]);
         let spec = repeat::slots(&found);
         let departs = repeat::departures(samples, &spec, trains);
