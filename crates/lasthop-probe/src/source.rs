@@ -268,7 +268,7 @@ impl Pulsing {
         let Train { count, size, gap } = self.trains.train;
         let index = self.next;
         self.next = self.next.wrapping_add(1);
-        if self.next % count == 0 {
+        if self.next.is_multiple_of(count) {
             self.train += 1;
             self.at = now;
             self.draw();

@@ -262,7 +262,10 @@ fn a_rate_that_moves_is_modelled_and_replayed() {
     let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("rate: fits: 12 Mbps on average; model markov: a hidden chain of 2 states"), "{said}");
     let text = bench.text("link.toml");
-    assert!(text.contains("rate_variation_down = { model = \"markov\"") && text.contains("link.down-rate.csv"), "{text}");
+    assert!(
+        text.contains("rate_variation_down = { model = \"markov\"") && text.contains("link.down-rate.csv"),
+        "{text}"
+    );
     assert_eq!(bench.text("link.down-rate.csv"), bench.text("found/down-rate.csv"));
     assert!(bench.has("link.trace.csv"));
     // An existing trace is not overwritten.

@@ -462,8 +462,7 @@ mod tests {
             ("markov", "true", states, r#"{ rate = "2000 kbps", mean = "0.5 s", next = [0, 1] }"#),
             ("steps", "false", steps, r#"{ at = "30 s", rate = "2000 kbps" }], length = "59.9 s", wrap = "repeat""#),
         ] {
-            let measured =
-                with_moving(&format!(r#""family": "{family}", "fits": {fits}, {parameters}"#)).unwrap();
+            let measured = with_moving(&format!(r#""family": "{family}", "fits": {fits}, {parameters}"#)).unwrap();
             let [key] = &measured.link.keys[..] else { panic!("{:?}", measured.link.keys) };
             assert!(key.key == "rate_variation_down" && key.value.contains(expected), "{}", key.value);
             let [other] = &measured.found[0].alternatives[..] else { panic!("{family}") };
@@ -475,7 +474,8 @@ mod tests {
         let slots = with_moving(&format!(r#""family": "slots", "fits": true, {slots}"#)).unwrap();
         assert_eq!(slots.link.rate.value, "11000 kbps");
         assert!(slots.found[0].assumed.iter().any(|it| it.contains("pause at a boundary")));
-        for (family, verdict) in [("replay", Verdict::Fits), ("unknown", Verdict::Unknown), ("cell", Verdict::Unknown)] {
+        for (family, verdict) in [("replay", Verdict::Fits), ("unknown", Verdict::Unknown), ("cell", Verdict::Unknown)]
+        {
             let measured = with_moving(&format!(r#""family": "{family}", "fits": null"#)).unwrap();
             assert_eq!(measured.link.keys[0].value, replay, "{family}");
             assert_eq!(measured.found[0].rate.verdict, verdict, "{family}");

@@ -93,7 +93,9 @@ impl Moving {
 
     /// Removes the next overload if it is due, and returns its direction.
     pub(super) fn take(&mut self, now: Instant) -> Option<Way> {
-        self.due.pop_front_if(|(at, _)| *at <= now).map(|(_, way)| way)
+        let (at, way) = *self.due.front()?;
+        (at <= now).then(|| self.due.pop_front())?;
+        Some(way)
     }
 
     /// Cancels the remaining overloads.

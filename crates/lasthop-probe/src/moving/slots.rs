@@ -123,7 +123,7 @@ fn by_slot(samples: &[Sample], phase: f64) -> Vec<Vec<f64>> {
     for sample in samples {
         let since = (sample.at - phase) / PERIOD;
         let within = (since - libm::floor(since)) * PERIOD;
-        if within < AROUND[1] || within > PERIOD + AROUND[0] {
+        if !(AROUND[1]..=PERIOD + AROUND[0]).contains(&within) {
             continue;
         }
         let number = libm::floor(since) as i64;

@@ -240,7 +240,8 @@ fn points(trains: &[Train], moving: Option<&Moving>, one_way: f64) -> Vec<Point>
         }
     }
     if let Some(first) = points.first_mut() {
-        first.at = first.at.min(0.0).max(0.0);
+        // Both directions begin at the common origin.
+        first.at = 0.0;
     }
     points
 }
