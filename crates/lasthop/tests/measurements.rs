@@ -234,8 +234,9 @@ fn moving_probe(bench: &Bench) {
     }
     bench.put("found/down-rate.csv", &(rates + "60.000000,5.000000,10.000,0.0000\n"));
     let mut losses = "sent_s,bytes,lost,delay_ms,dscp\n".to_owned();
-    for packet in 0..4000 {
-        let _ = writeln!(losses, "{:.3},1400,{},0,0", f64::from(packet) * 0.015, u8::from(packet % 50 == 7));
+    for packet in 0..4000_u64 {
+        let lost = u8::from(mixed(packet).is_multiple_of(50));
+        let _ = writeln!(losses, "{:.3},1400,{lost},0,0", packet as f64 * 0.015);
     }
     bench.put("found/down.csv", &losses);
     bench.put("found/up.csv", &losses);
@@ -277,6 +278,7 @@ fn a_rate_that_moves_is_modelled_and_replayed() {
     bench.stdout("fit found --out link.toml --force");
     let quick = "--for bulk --control sender -n 2 --json";
     let direct = bench.json(&format!("advise found {quick}"));
-    assert_eq!(direct["alternatives"][0]["name"], "replay of the measured rate down, 300 trains");
+    let others = direct["alternatives"].as_array().unwrap();
+    assert!(others.iter().any(|it| it["name"] == "replay of the measured rate down, 300 trains"), "{others:?}");
     assert_eq!(direct["cures"], bench.json(&format!("advise link.toml {quick}"))["cures"]);
 }
