@@ -18,6 +18,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         server: addresses[1],
         lasts: Duration::from_secs(10),
         max_rate: 1_000_000,
+        moving: u.arbitrary()?,
         nonce: [1; 16],
     });
     let mut server = Server::new(key(), [3; 32], ServerConfig { max_rate: 1_000_000, sessions: 1 });
@@ -61,6 +62,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         assert!(client.outcome().is_some());
     }
     let measured = client.measured(now);
+    let _ = lasthop_probe::report::moving::analyse(measured.clone(), "fuzz");
     let _ = lasthop_probe::report::analyse(measured, "fuzz");
     Ok(())
 }

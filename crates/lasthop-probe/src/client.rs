@@ -3,6 +3,7 @@
 mod lane;
 mod logs;
 mod medium;
+mod moving;
 mod outcome;
 
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use crate::wire::{Cookie, HEADER, Kind, Nonce, OPENING, PING, Reader, opening, o
 use lane::Lane;
 use logs::Logs;
 use medium::{Medium, alone};
+use moving::Moving;
 pub use outcome::{Failure, Measured, Progress, Way};
 
 /// Shortest, usual and longest measurement, in seconds. Five minutes tell more about rare bad periods.
@@ -56,6 +58,8 @@ pub struct ClientConfig {
     pub lasts: Duration,
     /// Maximum rate of either direction, in bits per second; single packets may exceed it.
     pub max_rate: u64,
+    /// True to follow rates that move: trains for `lasts`, then overloads.
+    pub moving: bool,
     /// Nonce that the driver drew for this session only.
     pub nonce: [u8; 16],
 }
@@ -102,6 +106,7 @@ pub struct Client {
     server_rate: u64,
     lanes: [Lane; 2],
     medium: Medium,
+    moving: Moving,
     logs: Logs,
     round_trips: Vec<f64>,
     next_ping: Instant,
@@ -122,6 +127,7 @@ impl Client {
             server_rate: 0,
             lanes: [Lane::default(), Lane::default()],
             medium: Medium::default(),
+            moving: Moving::default(),
             logs: Logs::default(),
             round_trips: Vec::new(),
             next_ping: Instant::ZERO,
@@ -153,6 +159,7 @@ impl Client {
             Phase::Main { .. } => {
                 self.lanes.iter_mut().for_each(Lane::end);
                 self.medium.end();
+                self.moving.end();
                 self.phase = Phase::Drain { since: now, settled: false };
                 let left = LAST_WORDS + self.round_trip() * 4;
                 self.config.lasts = self.config.lasts.min(now.since(self.began) + left);
@@ -319,8 +326,15 @@ impl Client {
             others: self.others,
             seconds: now.since(self.began).as_secs_f64(),
             settled,
+            trains: self.moving_trains(),
             stopped: self.stopped,
         }
+    }
+
+    /// Returns the number of packets in a train of each direction of a moving measurement.
+    fn moving_trains(&self) -> Option<[u16; 2]> {
+        let count = |lane: &Lane| lane.path().map_or(1, |path| moving::trains(path).0);
+        self.config.moving.then(|| self.lanes.each_ref().map(count))
     }
 
     /// Returns the latest time at which to call [`Client::poll_transmit`].
@@ -330,7 +344,8 @@ impl Client {
             Phase::Hello { next, .. } | Phase::Open { next, .. } => *next,
             Phase::Over(_) => return source.unwrap_or(Instant::ZERO),
             _ => {
-                let steps = self.lanes.iter().filter_map(Lane::next_step).chain(self.medium.next());
+                let steps =
+                    self.lanes.iter().filter_map(Lane::next_step).chain(self.medium.next()).chain(self.moving.next());
                 steps.fold(self.next_ping, Instant::min)
             }
         };
@@ -490,7 +505,10 @@ impl Client {
         let mut drain = Duration::from_millis(1500) + self.round_trip() * 4;
         // Slow ends need time for the remaining reports.
         drain = drain.min(self.config.lasts / 3);
-        let until = self.began + self.config.lasts.saturating_sub(drain);
+        let until = match self.config.moving {
+            true => now + self.config.lasts,
+            false => self.began + self.config.lasts.saturating_sub(drain),
+        };
         for way in Way::BOTH {
             let log = &logs[way as usize];
             let mtu = log.of(Purpose::Ladder).filter(|packet| packet.arrived.is_some()).map(|packet| packet.size);
@@ -500,9 +518,18 @@ impl Client {
             let settled = log.packets.iter().map(|packet| packet.sent).fold(f64::MIN, f64::max);
             let later = if way == Way::Up { 0.5 } else { 0.0 };
             let plan = Plan::new(path, until.since(now), seed, later);
-            self.lanes[way as usize].begin(now, until, path, plan, settled);
+            self.lanes[way as usize].begin(now, until, path, plan, settled, !self.config.moving);
         }
-        self.medium.begin(now, until.since(now));
+        let until = if self.config.moving {
+            let seed = u64::from_be_bytes(std::array::from_fn(|at| self.config.nonce[at]));
+            let (lasts, round_trip) = (self.config.lasts, self.round_trip());
+            let until = self.moving.begin(now, &mut self.lanes, (seed, round_trip), lasts);
+            self.config.lasts = until.since(self.began) + drain * 3;
+            until
+        } else {
+            self.medium.begin(now, until.since(now));
+            until
+        };
         self.phase = Phase::Main { since: now, until };
     }
 
@@ -522,6 +549,16 @@ impl Client {
                 self.lanes[way as usize].slow_down(now, &log);
                 self.lanes[way as usize].plan(purpose, Some(&log), LADDER_GAP);
             }
+        }
+        while let Some(way) = self.moving.take(now) {
+            let log = self.log(way);
+            let lane = &mut self.lanes[way as usize];
+            if let Some(path) = lane.path() {
+                lane.add(Purpose::Overload, moving::overload(path, &log), [Duration::ZERO; 2]);
+            }
+        }
+        if self.moving.is_unknown(now, &self.lanes[Way::Down as usize]) {
+            self.finish(Err(Failure::NoTrains));
         }
         if self.medium.is_due(now) {
             let logs = Way::BOTH.map(|way| self.log(way));

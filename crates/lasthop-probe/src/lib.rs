@@ -11,6 +11,7 @@ pub mod estimate;
 mod key;
 #[cfg(target_os = "linux")]
 pub mod live;
+pub mod moving;
 mod order;
 mod plan;
 pub mod report;

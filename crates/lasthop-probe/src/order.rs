@@ -6,6 +6,8 @@ use crate::wire::Reader;
 
 /// Maximum number of packets in a train.
 pub const LONGEST_TRAIN: u16 = 1024;
+/// Maximum number of packets in a train of [`Trains`].
+pub const LONGEST_OVERLOAD: u16 = 30_000;
 /// Maximum packet size in bytes, IP header included: that of jumbo frames.
 pub const LARGEST: u16 = 9000;
 /// Minimum packet size in bytes: room for this protocol's header behind IPv6 and UDP.
@@ -16,6 +18,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const LONGEST_STREAM: Duration = Duration::from_secs(300);
 /// Minimum pause between trains of a stream.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
+/// Minimum interval of [`Trains`].
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 /// Packet sizes for finding the path MTU, IP header included: those of common links and of tunnels over them (RFC 1191,
 /// section 7; RFC 8899, section 5.3.2).
 pub const LADDER: [u16; 15] = [576, 1006, 1280, 1350, 1380, 1400, 1420, 1440, 1460, 1472, 1480, 1492, 1500, 4352, 9000];
@@ -57,6 +61,22 @@ pub struct Stream {
     pub lasts: Duration,
 }
 
+/// Trains at regular intervals, each at a random time within its interval, to follow a rate that moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trains {
+    /// Seed for the times.
+    pub seed: u64,
+    /// Shares of the interval, in 1/256, by which the drawn times are shifted: directions with the same seed then never
+    /// send at once.
+    pub shift: u8,
+    /// Each train.
+    pub train: Train,
+    /// Interval.
+    pub interval: Duration,
+    /// Number of trains.
+    pub number: u16,
+}
+
 /// Packets that are requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
@@ -66,6 +86,8 @@ pub enum Task {
     Ladder(Duration),
     /// A stream, which replaces a running one.
     Stream(Stream),
+    /// Trains at regular intervals.
+    Trains(Trains),
 }
 
 /// Task with its number.
@@ -102,6 +124,13 @@ impl Order {
                 span(&mut bytes, lasts);
                 bytes.extend(rate.to_be_bytes());
             }
+            Task::Trains(Trains { seed, shift, train: Train { count, size, gap }, interval, number }) => {
+                bytes.extend([3, shift]);
+                bytes.extend(seed.to_be_bytes());
+                bytes.extend([count, size, number].map(u16::to_be_bytes).concat());
+                span(&mut bytes, gap);
+                span(&mut bytes, interval);
+            }
         }
         bytes
     }
@@ -130,6 +159,16 @@ impl Order {
                 let rate = reader.u64().filter(|rate| *rate >= 1000)?;
                 Task::Stream(Stream { seed, pause, rate, mix, largest, lasts })
             }
+            3 => {
+                let (shift, seed) = (reader.u8()?, reader.u64()?);
+                let count = reader.u16().filter(|count| (1..=LONGEST_OVERLOAD).contains(count))?;
+                let (size, number) = (reader.u16().filter(size)?, reader.u16()?);
+                let gap = span(&mut reader)?;
+                let interval = span(&mut reader).filter(|interval| *interval >= SHORTEST_INTERVAL)?;
+                // Packets of an order are numbered with 16 bits.
+                u16::try_from(u32::from(count) * u32::from(number)).ok().filter(|packets| *packets > 0)?;
+                Task::Trains(Trains { seed, shift, train: Train { count, size, gap }, interval, number })
+            }
             _ => return None,
         };
         Some(Self { id, task, rest })
@@ -153,7 +192,9 @@ mod tests {
             lasts: Duration::from_secs(300),
         };
         let train = Train { count: 8, size: 1500, gap };
-        for task in [Task::Train(train), Task::Ladder(gap), Task::Stream(stream)] {
+        let interval = Duration::from_millis(200);
+        let trains = Trains { seed: 1 << 40, shift: 128, train, interval, number: 300 };
+        for task in [Task::Train(train), Task::Ladder(gap), Task::Stream(stream), Task::Trains(trains)] {
             let order = Order { id: 5, task, rest };
             assert_eq!(Order::read(&order.to_bytes()), Some(order));
         }
@@ -163,6 +204,10 @@ mod tests {
             Task::Stream(Stream { pause: Duration::from_nanos(1), ..stream }),
             Task::Stream(Stream { lasts: Duration::from_secs(301), ..stream }),
             Task::Ladder(Duration::from_secs(61)),
+            Task::Trains(Trains { number: 0, ..trains }),
+            Task::Trains(Trains { number: 8192, ..trains }),
+            Task::Trains(Trains { interval: Duration::ZERO, ..trains }),
+            Task::Trains(Trains { train: Train { count: LONGEST_OVERLOAD + 1, ..train }, number: 1, ..trains }),
         ] {
             assert_eq!(Order::read(&Order { id: 5, task, rest }.to_bytes()), None, "{task:?}");
         }

@@ -227,7 +227,7 @@ impl Plan {
         let bytes = match task {
             Task::Train(train) => f64::from(train.count) * f64::from(train.size),
             Task::Ladder(_) => LADDER.into_iter().map(f64::from).sum(),
-            Task::Stream(_) => 0.0,
+            Task::Stream(_) | Task::Trains(_) => 0.0,
         };
         let after = 0.05 + 8.0 * bytes / path.rate.max(1e4);
         [Duration::from_millis(60), Duration::from_secs_f64(after.min(10.0))]

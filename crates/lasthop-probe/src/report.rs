@@ -3,13 +3,17 @@
 pub mod behaviour;
 mod findings;
 mod form;
+pub mod moving;
 mod queues;
+mod record;
 
 use std::collections::BTreeMap;
 
 pub use behaviour::BehaviourReport;
 use behaviour::{HalfDuplexMedium, Quantity};
 use findings::{Findings, findings};
+pub use record::Recording;
+
 pub use form::{
     Bound, ClassReport, DelayReport, DirectionReport, Estimate, LoadReport, LossReport, MediumReport, QueueReport,
     Report, RunReport,
@@ -55,7 +59,7 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
 
 /// Analyses a measurement. `None` if nothing arrived in one direction.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
-    let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped } = measured;
+    let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped, .. } = measured;
     if logs.iter().any(|log| !log.packets.iter().any(|packet| packet.arrived.is_some())) {
         return None;
     }
@@ -281,6 +285,7 @@ fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut
         receiver_dropped,
         clock_drift_ppm: (drift * 1e7).round() / 10.0,
         trace: format!("{way}.csv"),
+        moving: None,
     }
 }
 

@@ -271,7 +271,7 @@ impl Server {
         }
         for session in &mut self.sessions {
             if now >= session.heard + QUIET {
-                session.end.source.stop();
+                session.end.source.pause(now);
             }
             if let Some(transmit) = session.end.poll(now) {
                 return Some(transmit);

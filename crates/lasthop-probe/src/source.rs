@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::random::{Root, Stream as Draws};
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::order::{LADDER, Mix, Order, SMALLEST, Stream, Task};
+use crate::order::{LADDER, Mix, Order, SMALLEST, Stream, Task, Train, Trains};
 
 /// Maximum number of packets that an end sends in a session.
 pub const MOST_PACKETS: usize = 250_000;
@@ -54,12 +54,25 @@ struct Streaming {
     air: Duration,
 }
 
+/// Running order of trains at intervals.
+struct Pulsing {
+    order: u16,
+    trains: Trains,
+    draws: Draws,
+    began: Instant,
+    /// Number of the current train, and of the next packet in the order.
+    train: u16,
+    next: u16,
+    at: Instant,
+}
+
 /// Sending half of an end.
 pub struct Source {
     log: Vec<Sent>,
     waiting: VecDeque<Order>,
     running: Option<Running>,
     streaming: Option<Streaming>,
+    pulsing: Option<Pulsing>,
     /// End of the current silence.
     silent_until: Instant,
     latest: u16,
@@ -76,6 +89,7 @@ impl Source {
             waiting: VecDeque::new(),
             running: None,
             streaming: None,
+            pulsing: None,
             silent_until: Instant::ZERO,
             latest: 0,
             bytes_per_second: bits_per_second.max(8_000) as f64 / 8.0,
@@ -92,7 +106,13 @@ impl Source {
             return false;
         }
         self.latest = order.id;
-        if let Task::Stream(stream) = order.task {
+        if let Task::Trains(trains) = order.task {
+            let draws = Root(trains.seed).stream("probe/trains");
+            let began = now + order.rest[0];
+            let mut pulsing = Pulsing { order: order.id, trains, draws, began, train: 0, next: 0, at: began };
+            pulsing.draw();
+            self.pulsing = Some(pulsing);
+        } else if let Task::Stream(stream) = order.task {
             let draws = Root(stream.seed).stream("probe/stream");
             self.streaming = Some(Streaming {
                 order: order.id,
@@ -122,6 +142,19 @@ impl Source {
         self.waiting.clear();
         self.running = None;
         self.streaming = None;
+        self.pulsing = None;
+    }
+
+    /// Cancels all orders except trains at intervals, of which those due by now are omitted.
+    pub fn pause(&mut self, now: Instant) {
+        self.waiting.clear();
+        (self.running, self.streaming) = (None, None);
+        if let Some(pulsing) = &mut self.pulsing {
+            while pulsing.at <= now && pulsing.train < pulsing.trains.number {
+                pulsing.skip();
+            }
+        }
+        self.pulsing.take_if(|pulsing| pulsing.train >= pulsing.trains.number);
     }
 
     /// Records a packet that is sent now, and returns its sequence number.
@@ -150,11 +183,12 @@ impl Source {
 
     /// Returns the time at which the next packet is due.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let due = match (&self.running, self.waiting.front(), &self.streaming) {
+        let due = match (&self.running, self.waiting.front(), &self.pulsing, &self.streaming) {
             (Some(running), ..) => running.at,
-            (None, Some(_), _) => self.silent_until,
-            (None, None, Some(streaming)) => streaming.at.max(self.silent_until),
-            (None, None, None) => return None,
+            (None, Some(_), ..) => self.silent_until,
+            (None, None, Some(pulsing), _) => pulsing.at,
+            (None, None, None, Some(streaming)) => streaming.at.max(self.silent_until),
+            (None, None, None, None) => return None,
         };
         (!self.is_full()).then(|| due.max(self.pace()))
     }
@@ -175,7 +209,7 @@ impl Source {
             let (size, gap, count) = match running.order.task {
                 Task::Train(train) => (train.size, train.gap, train.count),
                 Task::Ladder(gap) => (LADDER[usize::from(index) % LADDER.len()], gap, LADDER.len() as u16),
-                Task::Stream(_) => (SMALLEST, Duration::ZERO, 0),
+                Task::Stream(_) | Task::Trains(_) => (SMALLEST, Duration::ZERO, 0),
             };
             running.next += 1;
             // The gap counts from the due time, so that a late packet does not delay later ones.
@@ -186,6 +220,13 @@ impl Source {
                 self.running = None;
             }
             return Some(Sent { at: now, size, order: order.id, index, dscp: 0 });
+        }
+        if let Some(pulsing) = &mut self.pulsing {
+            let sent = pulsing.send(now);
+            if pulsing.train >= pulsing.trains.number {
+                self.pulsing = None;
+            }
+            return Some(sent);
         }
         let streaming = self.streaming.as_mut()?;
         if streaming.left == 0 {
@@ -203,6 +244,39 @@ impl Source {
         }
         let Streaming { order, size, dscp, index, .. } = *streaming;
         Some(Sent { at: now, size, order, index, dscp })
+    }
+}
+
+impl Pulsing {
+    /// Draws the time of the current train.
+    fn draw(&mut self) {
+        let Trains { shift, interval, .. } = self.trains;
+        let within = (self.draws.uniform() + f64::from(shift) / 256.0) % 1.0;
+        let after = interval.as_secs_f64() * (f64::from(self.train) + within);
+        self.at = self.at.max(self.began + Duration::from_secs_f64(after));
+    }
+
+    /// Omits the rest of the current train.
+    fn skip(&mut self) {
+        self.train += 1;
+        self.next = self.train.wrapping_mul(self.trains.train.count);
+        self.draw();
+    }
+
+    /// Returns the next packet, which is sent now.
+    fn send(&mut self, now: Instant) -> Sent {
+        let Train { count, size, gap } = self.trains.train;
+        let index = self.next;
+        self.next = self.next.wrapping_add(1);
+        if self.next.is_multiple_of(count) {
+            self.train += 1;
+            self.at = now;
+            self.draw();
+        } else {
+            // As for a train: a late packet does not delay later ones.
+            self.at = (self.at + gap).max(if gap == Duration::ZERO { now } else { Instant::ZERO });
+        }
+        Sent { at: now, size, order: self.order, index, dscp: 0 }
     }
 }
 

@@ -5,3 +5,4 @@ mod common;
 mod attacks;
 mod kinds;
 mod links;
+mod moving;

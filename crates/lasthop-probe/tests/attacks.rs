@@ -84,6 +84,7 @@ fn a_second_caller_is_told_that_the_server_is_busy() {
 fn another_key_is_as_good_as_none() {
     let ways = [way(10.0, 5, 50, 0.0), way(10.0, 5, 50, 0.0)];
     let config = ClientConfig {
+        moving: false,
         key: Key::from_bytes([8; 32]),
         server: server_address(),
         lasts: Duration::from_secs(10),

@@ -244,6 +244,8 @@ impl Cured {
 pub struct Variant {
     /// Description of the value.
     pub name: String,
+    /// True if it is another model of how a rate moves: it must recommend the same cure.
+    pub of_rate: bool,
     /// Cures, in the advice's order.
     pub cured: Vec<Cured>,
 }
@@ -282,8 +284,11 @@ impl Advice {
     }
 
     /// Returns whether more runs may change the advice: some cure gains more than the best one without being
-    /// significant.
+    /// significant, or models of the rate disagree.
     pub fn may_be_chance(&self) -> bool {
+        if self.no_cure.is_none() && self.disagrees().is_some() {
+            return true;
+        }
         let best = self.best().map_or(1.0 + LEAST_GAIN, |best| best.gain * (1.0 + AS_GOOD));
         self.cured.iter().any(|cured| !cured.helps() && cured.harmed().is_empty() && cured.gain >= best)
     }
@@ -298,8 +303,28 @@ impl Advice {
         self.cured.iter().filter(|cured| cured.helps() && !self.fails(cured).is_empty()).collect()
     }
 
+    /// Returns another model of how the rate moves that recommends a clearly better cure than the chosen one does, or
+    /// none, with both recommendations.
+    pub fn disagrees(&self) -> Option<(&Variant, Option<&Cured>, Option<&Cured>)> {
+        let here = choice(&self.cured);
+        let of = |variant: &'_ Variant| {
+            let there = choice(&variant.cured);
+            let is_as_good = match (here, there) {
+                (None, None) => true,
+                (Some(here), Some(there)) => {
+                    let same = variant.of(&here.cure);
+                    same.is_some_and(|same| same.helps() && same.gain >= there.gain * (1.0 - LEAST_GAIN))
+                }
+                _ => false,
+            };
+            !is_as_good
+        };
+        let variant = self.variants.iter().filter(|variant| variant.of_rate).find(|variant| of(variant))?;
+        Some((variant, here, choice(&variant.cured)))
+    }
+
     fn best_of(&self, which: impl Fn(&Cured) -> bool) -> Option<&Cured> {
-        if self.no_cure.is_some() {
+        if self.no_cure.is_some() || self.disagrees().is_some() {
             return None;
         }
         let helping =
@@ -309,6 +334,15 @@ impl Advice {
         // The first of those with the smallest requirements.
         helping().filter(near).min_by_key(|cured| cured.cure.needs)
     }
+}
+
+/// Returns the cure that results by themselves recommend: of those nearly as good as the best, the one with the smallest
+/// requirements.
+fn choice(cured: &[Cured]) -> Option<&Cured> {
+    let helping = || cured.iter().filter(|cured| cured.helps());
+    let most = helping().map(|cured| cured.gain).fold(0.0, f64::max);
+    let near = |cured: &&Cured| cured.gain >= most * (1.0 - AS_GOOD) || cured.gain == most;
+    helping().filter(near).min_by_key(|cured| cured.cure.needs)
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ fn judged(cure: usize, factor: f64) -> Cured {
 #[test]
 fn an_advice_holds_under_all_values_that_the_measurement_allows() {
     let cured = |snoop, split| vec![judged(0, 1.0), judged(2, snoop), judged(3, split)];
-    let variant = |snoop, split| Variant { name: "long bad times".to_owned(), cured: cured(snoop, split) };
+    let variant =
+        |snoop, split| Variant { name: "long bad times".to_owned(), of_rate: false, cured: cured(snoop, split) };
     let advice = |variants| Advice { runs: 10, cured: cured(2.0, 1.5), variants, ..Advice::default() };
     let best = |advice: &Advice| advice.best().map(|best| best.cure.scheme);
     assert_eq!(best(&advice(vec![variant(1.9, 1.4)])), Some("SNOOP"));
@@ -103,6 +104,31 @@ fn an_advice_holds_under_all_values_that_the_measurement_allows() {
         said.starts_with("No cure is advised") && said.contains("long bad times") && said.contains("2.00"),
         "{said}"
     );
+}
+
+/// Two models of how the rate moves must recommend the same cure, or one nearly as good; otherwise none is advised.
+#[test]
+fn models_of_the_rate_that_disagree_advise_nothing() {
+    let cured = |snoop, split| vec![judged(0, 1.0), judged(2, snoop), judged(3, split)];
+    let replay = |snoop, split| Advice {
+        runs: 10,
+        cured: cured(1.5, 1.2),
+        variants: vec![Variant {
+            name: "replay of the measured rate down".to_owned(),
+            of_rate: true,
+            cured: cured(snoop, split),
+        }],
+        ..Advice::default()
+    };
+    let best = |advice: &Advice| advice.best().map(|best| best.cure.scheme);
+    assert_eq!(best(&replay(1.4, 1.3)), Some("SNOOP"));
+    assert_eq!(best(&replay(1.4, 1.43)), Some("SNOOP"));
+    for other in [replay(1.4, 1.6), replay(1.0, 1.3), replay(1.0, 1.0)] {
+        assert_eq!(best(&other), None);
+        assert!(other.best_with(Needs::Box).is_none());
+        let said = other.words().join(" ");
+        assert!(said.contains("the models of the rate disagree") && said.contains("SNOOP"), "{said}");
+    }
 }
 
 /// Tests a measurement that rules out judging cures: none is advised, and the reason is given.

@@ -13,7 +13,7 @@ mod values;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lasthop_diagnose::Vantage;
 use lasthop_diagnose::capture::is_capture;
@@ -136,6 +136,8 @@ pub struct MeasuredLink {
     /// Diagnosis of a capture, and the number of the flow that was used.
     pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
+    /// Files with measured rates over time: name in the scenario, and path.
+    rate_traces: Vec<(String, PathBuf)>,
     /// Directions whose rate may be higher than measured: `down`, `up`.
     at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
@@ -246,6 +248,7 @@ pub fn measured_from(
         remark: (!remarks.is_empty()).then(|| remarks.join(" ")),
         diagnosis: None,
         link: link_of(given, assumed()),
+        rate_traces: Vec::new(),
         at_least: Vec::new(),
         lacking,
         why_lacking: String::new(),
@@ -254,12 +257,30 @@ pub fn measured_from(
 }
 
 impl MeasuredLink {
-    /// Returns the link as a scenario, each value with its origin.
+    /// Returns the link as a scenario, each value with its origin, for the current directory.
     ///
     /// # Errors
     ///
     /// Returns an error if its rate or its delay is neither measured nor given.
     pub fn scenario(&self) -> Result<String, LinkError> {
+        self.scenario_with(|_, path| path.display().to_string())
+    }
+
+    /// Returns the link as a scenario that is written to `out`, and the files of measured rates that belong beside it:
+    /// the path of each and that of its source.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if its rate or its delay is neither measured nor given.
+    pub fn scenario_beside(&self, out: &Path) -> Result<(String, Vec<[PathBuf; 2]>), LinkError> {
+        let stem = out.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let beside = |name: &str| format!("{stem}.{name}");
+        let text = self.scenario_with(|name, _| beside(name))?;
+        let files = self.rate_traces.iter().map(|(name, path)| [out.with_file_name(beside(name)), path.clone()]);
+        Ok((text, files.collect()))
+    }
+
+    fn scenario_with(&self, file: impl Fn(&str, &Path) -> String) -> Result<String, LinkError> {
         if !self.lacking.is_empty() {
             let (name, lacking, why) = (self.name.clone(), self.lacking.clone(), self.why_lacking.clone());
             return Err(LinkError::Lacking { name, lacking, why });
@@ -267,7 +288,11 @@ impl MeasuredLink {
         fn direction(fitted: &Fitted) -> Direction<'_> {
             Direction { name: &fitted.name, report: &fitted.report }
         }
-        Ok(scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction), &self.notes()))
+        let text = scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction), &self.notes());
+        let quoted = |name: &str| format!("file = \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
+        let named =
+            |text: String, (name, path): &(String, PathBuf)| text.replace(&quoted(name), &quoted(&file(name, path)));
+        Ok(self.rate_traces.iter().fold(text, named))
     }
 
     /// Returns the notes about the measurement that the scenario does not contain.

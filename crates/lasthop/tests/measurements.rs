@@ -221,3 +221,64 @@ fn powershells_files_are_read() {
     let fit = bench.json("fit ping.txt --json");
     assert_eq!((fit["down"]["fit"]["packets"].as_u64(), fit["down"]["fit"]["lost"].as_u64()), (Some(2), Some(1)));
 }
+
+/// Writes the folder of a probe of a link whose downlink alternates between 20 and 5 Mbps.
+fn moving_probe(bench: &Bench) {
+    std::fs::create_dir(bench.path().join("found")).unwrap();
+    let mut rates = "t_s,rate_mbps,delay_ms,lost\n".to_owned();
+    let mut series = Vec::new();
+    for step in 0..30 {
+        let rate = [20, 5][step % 2];
+        let _ = writeln!(rates, "{}.000000,{rate}.000000,10.000,0.0000", 2 * step);
+        series.push(format!(r#"{{ "at_s": {}, "rate_bps": {rate}e6 }}"#, 2 * step));
+    }
+    bench.put("found/down-rate.csv", &(rates + "60.000000,5.000000,10.000,0.0000\n"));
+    let mut losses = "sent_s,bytes,lost,delay_ms,dscp\n".to_owned();
+    for packet in 0..4000_u64 {
+        let lost = u8::from(mixed(packet).is_multiple_of(50));
+        let _ = writeln!(losses, "{:.3},1400,{lost},0,0", packet as f64 * 0.015);
+    }
+    bench.put("found/down.csv", &losses);
+    bench.put("found/up.csv", &losses);
+    bench.put("found/trace.csv", "t_s,rate_down_mbps\n0,20\n60,20\n");
+    let report = format!(
+        r#"{{ "lasthop_probe": 1, "one_way_delay_ms": 10, "down": {{ "rate_bps": {{ "value": 12.5e6, "interval": [5e6, 20e6] }},
+        "queue": null, "trace": "down.csv", "behaviour": {{ "varying_rate": {{ "least_bps": 5e6, "most_bps": 20e6, "series": [{}] }} }},
+        "moving": {{ "summary": "12 Mbps on average", "family": "markov", "why": "a hidden chain of 2 states", "fits": true,
+        "trains": 300, "seconds": 60, "trace": "down-rate.csv", "states": [{{ "rate_bps": 5e6, "mean_s": 2, "next": [0, 1] }},
+        {{ "rate_bps": 20e6, "mean_s": 2, "next": [1, 0] }}] }} }},
+        "up": {{ "rate_bps": {{ "value": 5e6, "interval": null }}, "queue": null, "trace": "up.csv" }} }}"#,
+        series.join(", ")
+    );
+    bench.put("found/probe.json", &report);
+}
+
+/// A link whose rate moves: the scenario has the family and replays the measured rates beside it, in the same way from
+/// the folder and from the written file.
+#[test]
+fn a_rate_that_moves_is_modelled_and_replayed() {
+    let bench = Bench::new();
+    moving_probe(&bench);
+    let said = bench.stdout("fit found --out link.toml");
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("rate: fits: 12 Mbps on average; model markov: a hidden chain of 2 states"), "{said}");
+    let text = bench.text("link.toml");
+    assert!(
+        text.contains("rate_variation_down = { model = \"markov\"") && text.contains("link.down-rate.csv"),
+        "{text}"
+    );
+    assert_eq!(bench.text("link.down-rate.csv"), bench.text("found/down-rate.csv"));
+    assert!(bench.has("link.trace.csv"));
+    // An existing trace is not overwritten.
+    let refusal = refused(&bench, "fit found --out link.toml");
+    assert!(refusal.contains("link.toml: file exists"), "{refusal}");
+    std::fs::remove_file(bench.path().join("link.toml")).unwrap();
+    let refusal = refused(&bench, "fit found --out link.toml");
+    assert!(refusal.contains("link.down-rate.csv: file exists") && !bench.has("link.toml"), "{refusal}");
+    bench.stdout("fit found --out link.toml --force");
+    let quick = "--for bulk --control sender -n 2 --json";
+    let direct = bench.json(&format!("advise found {quick}"));
+    let others = direct["alternatives"].as_array().unwrap();
+    assert!(others.iter().any(|it| it["name"] == "replay of the measured rate down, 300 trains"), "{others:?}");
+    assert_eq!(direct["cures"], bench.json(&format!("advise link.toml {quick}"))["cures"]);
+}

@@ -54,6 +54,11 @@ fn what_cannot_be_is_said_in_one_line() {
         (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: the key is all zeros"),
         (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: invalid port"),
         (&["probe", "127.0.0.1", "--key", "key", "--seconds", "301"], "--seconds"),
+        (
+            &["probe", "127.0.0.1", "--key", "key", "--moving", "--out", "x", "--record", "pcap"],
+            "expected mahimahi or leoreplayer",
+        ),
+        (&["probe", "127.0.0.1", "--key", "key", "--record", "mahimahi"], "--moving"),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "1 kbps"], "at least \"64 kbps\""),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "fast"], "--max-rate"),
         (&["probe", "serve", "--key", "key", "--sessions", "0"], "--sessions"),

@@ -48,6 +48,8 @@ pub struct Found {
     pub assumed: Vec<String>,
     /// Other values that the measurement permits.
     pub alternatives: Vec<Alternative>,
+    /// Value that replays the file of measured rates, and the same rates without a file.
+    pub replay: Option<[String; 2]>,
 }
 
 /// Distribution of delays above the minimum, in milliseconds.
@@ -105,7 +107,7 @@ fn mbps(value: f64) -> f64 {
     figures(value / 1e6)
 }
 
-fn kbps(value: f64) -> String {
+pub(super) fn kbps(value: f64) -> String {
     format!("{} kbps", (value / 1e3).round().max(1.0))
 }
 
@@ -126,6 +128,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         unknown: Vec::new(),
         assumed: Vec::new(),
         alternatives: Vec::new(),
+        replay: None,
     };
     let key =
         |key: &str, value: String| Key { key: format!("{key}_{way}"), value, origin: format!("lasthop probe, {way}") };
@@ -141,7 +144,9 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         found.keys.push(key("shaper", bucket_toml(bucket)));
         found.line_rate = Some(bucket.line_rate_bps);
     }
-    if let Some(varying) = &behaviour.varying_rate {
+    if let Some(moving) = &direction.moving {
+        super::moving::describe(&mut found, moving, behaviour.varying_rate.as_ref(), way);
+    } else if let Some(varying) = &behaviour.varying_rate {
         match steps(varying) {
             Some(value) => found.keys.push(key("rate_variation", value)),
             None => {
@@ -241,8 +246,8 @@ fn bucket_toml(Bucket { rate_bps, burst_bytes, .. }: Bucket) -> String {
     format!("{{ rate = \"{}\", burst = \"{} B\" }}", kbps(rate_bps), burst_bytes.max(1500))
 }
 
-/// Returns the measured series, repeated; `None` if the rate varies too fast to be followed.
-fn steps(varying: &Varying) -> Option<String> {
+/// Returns the measured series, repeated from its start; `None` if the rate varies too fast to be followed.
+pub(super) fn steps(varying: &Varying) -> Option<String> {
     let usable = |step: &&super::form::Step| step.at_s.is_finite() && (0.0..1e12).contains(&step.rate_bps);
     let series: Vec<_> = varying.series.iter().filter(usable).take(MOST_STEPS).collect();
     let (first, last) = (series.first()?, series.last()?);

@@ -42,6 +42,51 @@ pub(super) struct Direction {
     #[serde(default)]
     pub behaviour: Option<Behaviour>,
     pub trace: String,
+    /// Rate over time; only in reports of `--moving`.
+    #[serde(default)]
+    pub moving: Option<Moving>,
+}
+
+/// Rate over time, and the family that describes it.
+#[derive(Deserialize)]
+pub(super) struct Moving {
+    pub summary: String,
+    pub family: String,
+    pub why: String,
+    pub fits: Option<bool>,
+    pub trains: u64,
+    pub seconds: f64,
+    /// Name of the file with the rate over time.
+    pub trace: String,
+    #[serde(default)]
+    pub interval_ms: Option<f64>,
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    #[serde(default)]
+    pub slots: Option<MovingSlots>,
+    #[serde(default)]
+    pub states: Vec<State>,
+}
+
+/// Slots with a rate each.
+#[derive(Deserialize, Clone, Copy)]
+pub(super) struct MovingSlots {
+    pub period_s: f64,
+    pub first_s: f64,
+    pub mean_bps: f64,
+    pub spread: f64,
+    pub inner: f64,
+    pub outage_ms: [f64; 2],
+    pub outage_seen: bool,
+    pub slots: u64,
+}
+
+/// State of a Markov chain.
+#[derive(Deserialize)]
+pub(super) struct State {
+    pub rate_bps: f64,
+    pub mean_s: f64,
+    pub next: Vec<f64>,
 }
 
 #[derive(Deserialize, Clone, Copy)]

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod form;
+mod moving;
 
 use self::behaviour::found;
 use self::form::{Direction, Estimate, Load, Medium, Queue, Report};
@@ -23,6 +24,8 @@ pub struct Measured {
     pub at_least: Vec<&'static str>,
     /// Names of the trace files in the report's folder: down, up.
     pub traces: [String; 2],
+    /// Names of the files with rates over time: down, up.
+    pub rate_traces: [Option<String>; 2],
     /// Further behaviour: down, up.
     pub found: [Found; 2],
     /// Quantities that a scenario needs and the probe did not find (`rate`, `delay`), each with the reason.
@@ -88,6 +91,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         link,
         rates: [carries(&report.down), carries(&report.up)],
         at_least: directions.iter().filter(|(way, _)| way.rate_is_lower_bound).map(|(_, name)| *name).collect(),
+        rate_traces: [&report.down, &report.up].map(|way| way.moving.as_ref().map(|moving| moving.trace.clone())),
         traces: [report.down.trace, report.up.trace],
         found,
         lacking,
@@ -111,14 +115,20 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
             )));
         }
     }
-    let name_of_file = std::path::Path::new(&direction.trace).file_name().and_then(|name| name.to_str());
-    if name_of_file != Some(direction.trace.as_str()) {
-        let trace = &direction.trace;
-        return Err(ProbeError::Value(format!(
-            "{name}.trace = {trace:?}: expected the name of a file beside this one"
-        )));
+    beside(&direction.trace, &format!("{name}.trace"))?;
+    direction.moving.as_ref().map_or(Ok(()), |moving| {
+        beside(&moving.trace, &format!("{name}.moving.trace"))?;
+        moving::check(moving, name)
+    })
+}
+
+/// Checks that `key` names a file beside the report.
+fn beside(trace: &str, key: &str) -> Result<(), ProbeError> {
+    let name_of_file = std::path::Path::new(trace).file_name().and_then(|name| name.to_str());
+    match name_of_file {
+        Some(name) if name == trace => Ok(()),
+        _ => Err(ProbeError::Value(format!("{key} = {trace:?}: expected the name of a file beside this one"))),
     }
-    Ok(())
 }
 
 /// Reason used for an unknown quantity if the report states none.
@@ -233,13 +243,20 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let megabits = |value: f64| digits(value / 1e6);
     if let Some(rate) = on_air {
         let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
-        let what = if buckets { "while the bucket has tokens; beyond that" } else { "with the overhead per frame" };
+        let what = if direction.moving.is_some() {
+            "away from the boundaries of slots; with them"
+        } else if buckets {
+            "while the bucket has tokens; beyond that"
+        } else {
+            "with the overhead per frame"
+        };
         let origin = format!("lasthop probe, {way}; {what} {:.4} Mbps", megabits(value));
         return Told { value: kilobits(rate), origin };
     }
     let mut origin = format!("lasthop probe, {way}");
     if let Some([low, high]) = interval {
-        origin += &format!("; 95 %: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
+        let share = if direction.moving.is_some() { "5 and 95 % of its values" } else { "95 %" };
+        origin += &format!("; {share}: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
     }
     if direction.rate_is_lower_bound {
         origin += "; or more";
@@ -421,6 +438,70 @@ mod tests {
         let [other] = &found.alternatives[..] else { panic!("{found:?}") };
         assert_eq!(other.key, "links.hop.aggregation_down");
         assert_eq!(other.value, "{ frames = 20, access = \"100 us\", frame_loss = 0.2 }");
+    }
+
+    fn with_moving(moving: &str) -> Result<Measured, ProbeError> {
+        let varying = r#""varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [{ "at_s": 0, "rate_bps": 2e7 }, { "at_s": 30, "rate_bps": 2e6 }] }"#;
+        let text = format!(
+            r#"{{ "lasthop_probe": 1, "one_way_delay_ms": 20, "down": {{ "rate_bps": {{ "value": 1e7, "interval": [2e6, 2e7] }},
+            "queue": null, "trace": "down.csv", "behaviour": {{ {varying} }}, "moving": {{ "summary": "10 Mbps on average", "why": "because",
+            "trains": 300, "seconds": 60, "trace": "down-rate.csv", {moving} }} }},
+            "up": {{ "rate_bps": {{ "value": 1e6, "interval": null }}, "queue": null, "trace": "up.csv" }} }}"#
+        );
+        read(&text)
+    }
+
+    /// Each family becomes a model of the rate, beside which the measured rates are replayed from random offsets.
+    #[test]
+    fn rates_that_move_become_models_and_replays() {
+        let replay = r#"{ model = "replay", file = "down-rate.csv", offset = "random", wrap = "repeat" }"#;
+        let slots = r#""slots": { "period_s": 15, "first_s": 3.5, "mean_bps": 1.1e7, "spread": 0.2, "inner": 0.1, "outage_ms": [60, 135], "outage_seen": false, "slots": 5 }"#;
+        let states = r#""states": [{ "rate_bps": 2e6, "mean_s": 0.5, "next": [0, 1] }, { "rate_bps": 2e7, "mean_s": 2, "next": [1, 0] }]"#;
+        let steps = r#""steps": [{ "at_s": 0.1, "rate_bps": 2e7 }, { "at_s": 30.1, "rate_bps": 2e6 }]"#;
+        for (family, fits, parameters, expected) in [
+            ("slots", "true", slots, r#"first = "3.5 s", spread = 0.2, inner = 0.1, outage = ["60 ms", "135 ms"]"#),
+            ("markov", "true", states, r#"{ rate = "2000 kbps", mean = "0.5 s", next = [0, 1] }"#),
+            ("steps", "false", steps, r#"{ at = "30 s", rate = "2000 kbps" }], length = "59.9 s", wrap = "repeat""#),
+        ] {
+            let measured = with_moving(&format!(r#""family": "{family}", "fits": {fits}, {parameters}"#)).unwrap();
+            let [key] = &measured.link.keys[..] else { panic!("{:?}", measured.link.keys) };
+            assert!(key.key == "rate_variation_down" && key.value.contains(expected), "{}", key.value);
+            let [other] = &measured.found[0].alternatives[..] else { panic!("{family}") };
+            assert_eq!((other.key.as_str(), other.value.as_str()), ("links.hop.rate_variation_down", replay));
+            let verdict = if fits == "true" { Verdict::Fits } else { Verdict::DoesNotFit };
+            assert_eq!(measured.found[0].rate.verdict, verdict);
+        }
+        // Away from the boundaries of slots the rate is higher than on average.
+        let slots = with_moving(&format!(r#""family": "slots", "fits": true, {slots}"#)).unwrap();
+        assert_eq!(slots.link.rate.value, "11000 kbps");
+        assert!(slots.found[0].assumed.iter().any(|it| it.contains("pause at a boundary")));
+        for (family, verdict) in [("replay", Verdict::Fits), ("unknown", Verdict::Unknown), ("cell", Verdict::Unknown)]
+        {
+            let measured = with_moving(&format!(r#""family": "{family}", "fits": null"#)).unwrap();
+            assert_eq!(measured.link.keys[0].value, replay, "{family}");
+            assert_eq!(measured.found[0].rate.verdict, verdict, "{family}");
+            assert!(measured.found[0].alternatives.is_empty());
+        }
+        let constant = with_moving(r#""family": "constant", "fits": true"#).unwrap();
+        assert!(constant.link.keys.is_empty() && constant.found[0].rate.verdict == Verdict::Fits);
+        assert_eq!(constant.rate_traces, [Some("down-rate.csv".to_owned()), None]);
+    }
+
+    #[test]
+    fn impossible_models_of_a_rate_are_refused() {
+        for (moving, expected) in [
+            (r#""family": "markov", "fits": true, "states": [{ "rate_bps": 1, "mean_s": 1, "next": [1] }]"#, "states"),
+            (r#""family": "steps", "fits": true, "steps": [{ "at_s": 61, "rate_bps": 1e6 }]"#, "steps"),
+            (r#""family": "cell", "fits": null, "interval_ms": 0"#, "interval_ms"),
+            (
+                r#""family": "slots", "fits": true, "slots": { "period_s": 15, "first_s": 3, "mean_bps": 1e6, "spread": 0.2, "inner": 0.1,
+                "outage_ms": [60, 15000], "outage_seen": true, "slots": 5 }"#,
+                "slots",
+            ),
+        ] {
+            let said = with_moving(moving).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
     }
 
     /// An unknown rate or delay is replaced by a value derived from the carried load, marked as assumed with the

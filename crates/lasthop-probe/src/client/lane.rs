@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, planned, queue};
-use crate::order::{Order, Stream, Task, Train};
+use crate::order::{Order, SMALLEST, Stream, Task, Train, Trains};
 use crate::plan::{Path, Plan, Step};
 
 /// Minimum share of the planned rate that the path must have; below it, the plan slows down.
@@ -39,7 +39,8 @@ impl Lane {
         self.waiting.push_back(crate::plan::order(self.purposes.len() as u16, task, rest));
     }
 
-    /// Cancels all orders that have not been sent, and replaces the running stream by one that ends at once.
+    /// Cancels all orders that have not been sent, and replaces the running stream or trains by one that
+    /// ends at once.
     pub(super) fn end(&mut self) {
         self.steps.clear();
         // The first order may have been accepted already.
@@ -47,7 +48,11 @@ impl Lane {
             self.waiting.pop_back();
             self.purposes.pop();
         }
-        if let Some((plan, _)) = &self.plan {
+        if self.purposes.contains(&Purpose::Train) {
+            let train = Train { count: 1, size: SMALLEST, gap: Duration::ZERO };
+            let last = Trains { seed: 0, shift: 0, train, interval: Duration::from_millis(1), number: 1 };
+            self.add(Purpose::Quiet, Task::Trains(last), [Duration::ZERO; 2]);
+        } else if let Some((plan, _)) = &self.plan {
             let stream = Stream { lasts: Duration::ZERO, ..plan.stream };
             self.add(Purpose::Stream, Task::Stream(stream), [Duration::ZERO; 2]);
         }
@@ -77,14 +82,20 @@ impl Lane {
         }
     }
 
-    /// Starts the plan.
-    pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64) {
+    /// Starts the plan, or only takes note of it if it is not `executed`.
+    pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64, executed: bool) {
         (self.began, self.until) = (now, until);
-        self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
-        let stream = Task::Stream(plan.stream);
-        self.plan = Some((plan, path));
         self.settled = settled;
-        self.add(Purpose::Stream, stream, [Duration::ZERO; 2]);
+        if executed {
+            self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
+            self.add(Purpose::Stream, Task::Stream(plan.stream), [Duration::ZERO; 2]);
+        }
+        self.plan = Some((plan, path));
+    }
+
+    /// Returns whether the other end has accepted all orders so far.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Returns the time of the next step or of the next transmission of an order.
@@ -175,6 +186,7 @@ impl Lane {
             | Purpose::Small
             | Purpose::Quiet
             | Purpose::Check
+            | Purpose::Train
             | Purpose::Load => None,
         };
         if let Some(task) = task {

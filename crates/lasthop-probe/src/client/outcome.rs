@@ -23,6 +23,9 @@ pub enum Failure {
     /// This end was stopped.
     #[error("stopped")]
     Stopped,
+    /// The server does not know the trains of a moving measurement.
+    #[error("the server does not support --moving; install this version of lasthop there")]
+    NoTrains,
     /// No rate was found in one direction.
     #[error(
         "{0}: no packet train arrived; the path loses almost all packets, or does not carry packets of {FIRST_SIZE} bytes"
@@ -81,6 +84,8 @@ pub struct Measured {
     pub seconds: f64,
     /// End of the first two seconds, in seconds of the sender's clock: down, up.
     pub settled: [f64; 2],
+    /// Number of packets in a train of a moving measurement; `None` for others: down, up.
+    pub trains: Option<[u16; 2]>,
     /// True if the measurement was stopped early.
     pub stopped: bool,
 }

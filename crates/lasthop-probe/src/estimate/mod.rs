@@ -50,6 +50,8 @@ pub enum Purpose {
     Check,
     /// Measurement of the sustained rate, paced somewhat below the rate of short trains.
     Load,
+    /// Trains at intervals, which follow a rate that moves.
+    Train,
 }
 
 /// Packet of one direction.
@@ -131,7 +133,7 @@ impl Log {
                 | Purpose::Load => {
                     busy_until = f64::MAX;
                 }
-                Purpose::Quiet => {}
+                Purpose::Quiet | Purpose::Train => {}
             }
         }
         kept

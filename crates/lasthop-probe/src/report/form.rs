@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::behaviour::BehaviourReport;
+use super::moving::MovingReport;
 
 /// Number with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
@@ -155,6 +156,9 @@ pub struct DirectionReport {
     pub clock_drift_ppm: f64,
     /// Name of the file with losses packet by packet, as `lasthop fit` reads it.
     pub trace: String,
+    /// Rate over time, of measurements with `--moving`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<MovingReport>,
 }
 
 /// Half-duplex medium shared by both directions.

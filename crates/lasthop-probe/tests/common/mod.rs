@@ -147,6 +147,15 @@ pub fn client(seconds: u64, seed: u64) -> Client {
 
 /// Returns a caller that limits the rate of both directions.
 pub fn client_below(max_rate: u64, seconds: u64, seed: u64) -> Client {
+    caller(max_rate, seconds, seed, false)
+}
+
+/// Returns a caller that follows rates that move.
+pub fn client_moving(seconds: u64, seed: u64) -> Client {
+    caller(1_000_000_000, seconds, seed, true)
+}
+
+fn caller(max_rate: u64, seconds: u64, seed: u64, moving: bool) -> Client {
     let mut nonce = [9; 16];
     nonce[..8].copy_from_slice(&seed.to_be_bytes());
     nonce[8..].copy_from_slice(&seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -155,6 +164,7 @@ pub fn client_below(max_rate: u64, seconds: u64, seed: u64) -> Client {
         server: server_address(),
         lasts: Duration::from_secs(seconds),
         max_rate,
+        moving,
         nonce,
     })
 }

@@ -1,7 +1,8 @@
 //! Behaviour of a direction beyond rate, delay, queue and losses. It is modelled on such links, not on how the probe
 //! recognises them.
 
-use lasthop_proto::random::Stream;
+use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::rate::{RateProcess, RateSpec};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Distribution of delays, in seconds.
@@ -32,6 +33,8 @@ pub struct Shape {
     pub shaper: Option<(f64, f64)>,
     /// Cyclic time series of the rate, relative to the given one, and duration of each step in seconds.
     pub course: Vec<(f64, f64)>,
+    /// Rate over time of the simulator, with the seed of its draws, in place of the given rate.
+    pub rate: Option<(RateSpec, u64)>,
     /// Interval of delivery slots in seconds.
     pub slots: Option<f64>,
     /// Other traffic with packets of 1,500 bytes: share of the rate while present, mean durations of presence and
@@ -42,6 +45,7 @@ pub struct Shape {
 /// State of a direction.
 pub struct Shaping {
     shape: Shape,
+    rate: Option<RateProcess>,
     draws: Stream,
     tokens: f64,
     filled: Instant,
@@ -56,8 +60,13 @@ impl Shaping {
     pub fn new(shape: &Shape, draws: Stream) -> Self {
         let tokens = shape.policer.or(shape.shaper).map_or(0.0, |(_, bucket)| bucket);
         let zero = Instant::ZERO;
+        let rate = shape
+            .rate
+            .as_ref()
+            .and_then(|(spec, seed)| RateProcess::new(spec, || Root(*seed).stream("links/hop/rate")));
         Self {
             shape: shape.clone(),
+            rate,
             draws,
             tokens,
             filled: zero,
@@ -100,7 +109,11 @@ impl Shaping {
     }
 
     /// Returns the end of a transmission that starts at `start`.
-    pub fn ends(&self, start: Instant, size: u32, rate: f64) -> Instant {
+    pub fn ends(&mut self, start: Instant, size: u32, rate: f64) -> Instant {
+        if let Some(process) = &mut self.rate {
+            let began = Instant::ZERO + start.since(self.began);
+            return start + process.finish(began, size).since(began);
+        }
         let mut bits = 8.0 * f64::from(size);
         if self.shape.course.is_empty() {
             return start + Duration::from_secs_f64(bits / rate);

@@ -11,6 +11,9 @@ use lasthop_sim::network::{Medium, Network};
 use super::{Advice, CURES, Cure, Cured, Effect, Needs, Use, Variant};
 use crate::replicate::Task;
 
+/// Key of a link whose alternatives are other models of how its rate moves.
+const RATE: &str = ".rate_variation";
+
 /// Plan of simulations: the cures, the uses, and a task for each pair, cure by cure.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -18,8 +21,8 @@ pub struct Plan {
     uses: Vec<Use>,
     /// Tasks of the scenario, followed by those of each other value that its measurement allows.
     tasks: Vec<Task>,
-    /// Descriptions of these values.
-    variants: Vec<String>,
+    /// Descriptions of these values, and whether each is another model of how a rate moves.
+    variants: Vec<(String, bool)>,
     no_cure: Option<String>,
     conditions: Vec<String>,
 }
@@ -48,11 +51,12 @@ impl Plan {
         };
         let mut tasks = tasks(&placed, &cures, uses, seed, runs)?;
         let mut variants = Vec::new();
-        for (name, variant) in placed.alternatives()? {
-            tasks.extend(self::tasks(&variant, &cures, uses, seed, runs)?);
-            variants.push(name);
-        }
         let measurement = placed.measurement();
+        let alternatives = measurement.map(|it| it.alternatives.as_slice()).unwrap_or_default();
+        for ((name, variant), alternative) in placed.alternatives()?.into_iter().zip(alternatives) {
+            tasks.extend(self::tasks(&variant, &cures, uses, seed, runs)?);
+            variants.push((name, alternative.key.contains(RATE)));
+        }
         if let Some(it) = measurement {
             conditions.extend(it.not_modelled.iter().map(|what| format!("not in the simulation: {what}")));
             conditions.extend(it.unknown.iter().map(|what| format!("unknown: {what}")));
@@ -90,7 +94,11 @@ impl Plan {
         let each = self.cures.len() * self.uses.len();
         let cured = |first: usize| self.cured(first * each, reports, runs);
         let variants = self.variants.iter().enumerate();
-        let variants = variants.map(|(at, name)| Variant { name: name.clone(), cured: cured(at + 1) }).collect();
+        let variants = variants.map(|(at, (name, of_rate))| {
+            let (name, of_rate) = (name.clone(), *of_rate);
+            Variant { name, of_rate, cured: cured(at + 1) }
+        });
+        let variants = variants.collect();
         let (no_cure, conditions) = (self.no_cure.clone(), self.conditions.clone());
         Some(Advice { runs, cured: cured(0), variants, no_cure, conditions })
     }

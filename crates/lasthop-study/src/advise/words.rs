@@ -60,6 +60,19 @@ impl Advice {
         if let Some(why) = &self.no_cure {
             return why.clone();
         }
+        if let Some((variant, here, there)) = self.disagrees() {
+            let named = |cured: Option<&Cured>| match cured {
+                Some(cured) => format!("{} ({})", cured.cure.scheme, cured.gained()),
+                None => "no cure".to_owned(),
+            };
+            return format!(
+                "the models of the rate disagree: the fitted one recommends {}, \"{}\" {}; a longer measurement with \
+                 `lasthop probe --moving` may decide",
+                named(here),
+                variant.name,
+                named(there)
+            );
+        }
         let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
         if doubts.is_empty() {
             return "none is certain to gain at least 3 % on this link without harming a use".to_owned();

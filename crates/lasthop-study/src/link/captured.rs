@@ -412,6 +412,7 @@ pub(super) fn measured(
         source: Source::Capture,
         link: captured.link(path, given)?,
         at_least: Vec::new(),
+        rate_traces: Vec::new(),
         lacking: captured.lacking(given),
         why_lacking: String::new(),
         notes: Notes { no_cure: why_no_cure([Some(&captured.down), captured.up.as_ref()]), ..Notes::default() },

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use lasthop_fit::measurement::Notes;
+use lasthop_fit::measurement::{Alternative, Notes};
 use lasthop_fit::probe::{Found, Measured, read};
 use lasthop_fit::read::{Losses, is_json_trace};
+use lasthop_fit::scenario::Link;
 use lasthop_fit::statement::Said;
 use lasthop_scenario::one_line;
 use lasthop_scenario::units::{BitRate, TimeSpan};
@@ -13,7 +14,10 @@ use super::error::{LinkError, failed};
 use super::one_way;
 use super::traces::{Fitted, on_air};
 use super::values::link_of;
-use super::{Access, Given, MeasuredLink, REPORT, Source, no_report};
+use super::{Access, Files, Given, MeasuredLink, REPORT, Source, no_report};
+
+/// Name of the file with rate, delay and loss of both directions over time.
+const TRACE: &str = "trace.csv";
 
 /// Returns the folder of a probe's report and its contents, if `path` is that folder or the report.
 fn report(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
@@ -41,7 +45,8 @@ pub(super) fn probed(
     up: Option<Fitted>,
 ) -> Result<Option<MeasuredLink>, LinkError> {
     let Some((folder, measured)) = report(access, path)? else { return Ok(None) };
-    let Measured { link, rates, mut at_least, traces, found, lacking } = measured;
+    let Measured { mut link, rates, mut at_least, traces, rate_traces, mut found, lacking } = measured;
+    let rate_traces = files_of_rates(access, &folder, rate_traces, &mut link, &mut found);
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
     let [found_down, found_up] = found;
     let way = |at: usize, found: &Found| stated(access, &folder.join(&traces[at]), given, rate.or(rates[at]), found);
@@ -84,11 +89,43 @@ pub(super) fn probed(
         remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
         diagnosis: None,
         link,
+        rate_traces,
         at_least,
         lacking,
         why_lacking,
         notes,
     }))
+}
+
+/// Returns the files with measured rates, with their names in the report. If files are in memory only, the scenario
+/// contains the rates instead.
+fn files_of_rates(
+    access: &Access<'_>,
+    folder: &Path,
+    names: [Option<String>; 2],
+    link: &mut Link,
+    found: &mut [Found; 2],
+) -> Vec<(String, PathBuf)> {
+    if matches!(access.files, Files::Disk) {
+        let is_moving = names.iter().any(Option::is_some);
+        let both = is_moving.then(|| TRACE.to_owned());
+        let named = names.into_iter().flatten().chain(both).map(|name| (name.clone(), folder.join(name)));
+        return named.filter(|(_, path)| access.is_file(path)).collect();
+    }
+    let replays: Vec<[String; 2]> = found.iter().filter_map(|found| found.replay.clone()).collect();
+    for [replay, inline] in replays {
+        for key in link.keys.iter_mut().filter(|key| key.value == replay) {
+            key.value.clone_from(&inline);
+        }
+        for other in found_alternatives(found).filter(|other| other.value == replay) {
+            other.value.clone_from(&inline);
+        }
+    }
+    Vec::new()
+}
+
+fn found_alternatives(found: &mut [Found; 2]) -> impl Iterator<Item = &mut Alternative> {
+    found.iter_mut().flat_map(|found| &mut found.alternatives)
 }
 
 /// Fits models to the losses of one direction, and adds the probe's other findings.

@@ -24,9 +24,16 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     }
     let link = measured(&args.down, args.up.as_deref(), &given)?;
     if let Some(out) = &args.out {
-        let text = link.scenario()?;
         // A file that `compare` would reject is not written.
-        Scenario::parse(&out.display().to_string(), &text)?;
+        Scenario::parse(&out.display().to_string(), &link.scenario()?)?;
+        let (text, traces) = link.scenario_beside(out)?;
+        if let Some([path, _]) = traces.iter().find(|[path, _]| path.exists() && !args.force) {
+            return Err(Error::Exists { path: path.clone() });
+        }
+        for [path, source] in traces {
+            let trace = std::fs::read(&source).map_err(Error::file(&source))?;
+            write_file(&path, |file| file.write_all(&trace).map_err(Error::file(&path)))?;
+        }
         write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
     }
     let (down, up) = (&link.down, &link.up);

@@ -1,5 +1,6 @@
 //! `lasthop probe`
 
+mod moving;
 mod page;
 mod summary;
 
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lasthop_probe::client::{LEAST_RATE, Progress, SECONDS, Way};
 use lasthop_probe::live::{Listener, PORT, Stop, measure};
-use lasthop_probe::report::{Analysis, analyse};
+use lasthop_probe::report::{Analysis, Recording, analyse};
 use lasthop_probe::{ClientConfig, Event, Key, MOST_SESSIONS, ServerConfig};
 use lasthop_scenario::units::BitRate;
 use lasthop_study::link::bit_rate;
@@ -56,12 +57,18 @@ pub struct MeasureArgs {
     /// Maximum duration in seconds, 10 to 300; rare losses require longer measurements
     #[arg(long, value_name = "N", default_value_t = SECONDS[1], value_parser = clap::value_parser!(u64).range(SECONDS[0]..=SECONDS[2]))]
     pub seconds: u64,
+    /// Follow rates that move: trains every 0.2 s for this time, then overloads of 1 s
+    #[arg(long)]
+    pub moving: bool,
     /// Maximum sending rate in either direction, e.g. "50 Mbps"; the measured rate cannot exceed it [default: 1 Gbps]
     #[arg(long, value_name = "RATE", value_parser = probe_rate)]
     pub max_rate: Option<BitRate>,
-    /// Folder for probe.json, down.csv, up.csv and index.html
+    /// Folder for probe.json, down.csv, up.csv and index.html; with --moving, trace.csv and rates instead of the page
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Also record the rate over time for another emulator: mahimahi, leoreplayer
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = moving::recording, requires_all = ["moving", "out"])]
+    pub record: Vec<Recording>,
     /// Overwrite the files of an earlier probe
     #[arg(long, requires = "out")]
     pub force: bool,
@@ -195,6 +202,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
         server,
         lasts: lasthop_proto::time::Duration::from_secs(args.seconds),
         max_rate: args.max_rate.map_or(MAX_RATE, |rate| rate.0),
+        moving: args.moving,
         nonce: secrets::entropy()?.bytes(),
     };
     let shown = Shown::new();
@@ -208,6 +216,10 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
     let thin = |at: usize| !measured.logs[at].packets.iter().any(|packet| packet.arrived.is_some());
     let way = if thin(0) { "downlink" } else { "uplink" };
     let (stopped, seconds) = (measured.stopped, measured.seconds);
+    if args.moving {
+        moving::report(args, measured, name, way)?;
+        return if stopped { Err(Error::ProbeStopped { seconds }) } else { Ok(()) };
+    }
     let analysis = analyse(measured, &name).ok_or(Error::ProbeThin { server: name, way })?;
     if let Some(out) = &args.out {
         write(out, &analysis)?;

@@ -18,7 +18,8 @@ fn figures(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-fn rate(bits: f64) -> String {
+/// Formats a rate.
+pub fn rate(bits: f64) -> String {
     if bits >= 1e6 { format!("{} Mbps", figures(bits / 1e6)) } else { format!("{} kbps", figures(bits / 1e3)) }
 }
 
@@ -151,6 +152,20 @@ pub fn unknown(report: &Report) -> Vec<String> {
 
 /// Returns the summary.
 pub fn text(report: &Report) -> String {
+    let mut text = round_trip(report);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n{:12} {:>13} {:>13}", "", "down", "up");
+    for Row(name, [down, up]) in rows(report) {
+        let _ = writeln!(text, "{}", format!("{name:12} {down:>13} {up:>13}").trim_end());
+    }
+    for remark in unknown(report).iter().chain(&report.remarks) {
+        let _ = writeln!(text, "\n{remark}");
+    }
+    text
+}
+
+/// Returns the first lines of the summary: server, round trip, duration.
+pub fn round_trip(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", report.server);
@@ -159,13 +174,6 @@ pub fn text(report: &Report) -> String {
         (None, Some(median)) => writeln!(text, "round trip {} ms (median)", figures(median)),
         (None, None) => writeln!(text, "round trip unknown"),
     };
-    let _ = writeln!(text, "measured for {:.1} s\n", report.seconds);
-    let _ = writeln!(text, "{:12} {:>13} {:>13}", "", "down", "up");
-    for Row(name, [down, up]) in rows(report) {
-        let _ = writeln!(text, "{}", format!("{name:12} {down:>13} {up:>13}").trim_end());
-    }
-    for remark in unknown(report).iter().chain(&report.remarks) {
-        let _ = writeln!(text, "\n{remark}");
-    }
+    let _ = writeln!(text, "measured for {:.1} s", report.seconds);
     text
 }
