@@ -91,6 +91,15 @@ fn only_what_came_with_the_request_is_read() {
     assert!(whole["words"].as_str().unwrap().starts_with("10000 kbps down, 1000 kbps up, delay 5 ms"), "{whole}");
     let said = link_of(&[("probe.json", report), ("up.csv", &trace)], "").unwrap_err();
     assert_eq!(said, "down.csv: not among the given files: probe.json, up.csv");
+    // Measured rates that move are in the scenario, since it may read no file.
+    let moving = r#""trace": "down.csv", "behaviour": { "varying_rate": { "least_bps": 2e6, "most_bps": 2e7,
+        "series": [{ "at_s": 0, "rate_bps": 2e7 }, { "at_s": 30, "rate_bps": 2e6 }] } }, "moving": { "summary": "", "family": "replay",
+        "why": "", "fits": null, "trains": 300, "seconds": 60, "trace": "down-rate.csv" }"#;
+    let moving = report.replace(r#""trace": "down.csv""#, moving);
+    let whole = link_of(&[("probe.json", &moving), ("up.csv", &trace), ("down.csv", &trace)], "").unwrap();
+    let scenario = whole["scenario"].as_str().unwrap();
+    assert!(scenario.contains("offset = \"random\" }") && !scenario.contains("file = "), "{scenario}");
+    assert!(lasthop_scenario::Scenario::parse_sealed("x", scenario).is_ok());
     let elsewhere = report.replace("down.csv", "/etc/passwd");
     assert!(link_of(&[("probe.json", &elsewhere)], "").unwrap_err().contains("expected the name of a file beside"));
 }
