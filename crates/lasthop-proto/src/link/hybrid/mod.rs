@@ -25,6 +25,7 @@ mod numbers;
 mod pace;
 mod rate;
 mod receiver;
+mod redundancy;
 mod rounds;
 mod sender;
 mod settings;
@@ -54,6 +55,7 @@ use self::feedback::Account;
 use self::ingress::Ingress;
 use self::pace::Press;
 use self::receiver::{Intake, Receiver};
+use self::redundancy::{BLOCK, BLOCK_WAIT, Due, IDLE, Yields};
 use self::rounds::Heard;
 use self::sender::{Sender, View};
 pub use crate::packet::Image;
@@ -61,13 +63,6 @@ use crate::time::{Duration, Instant};
 
 /// Length of feedback on the wire without the hop's header, in bytes.
 pub const FEEDBACK_BYTES: u32 = 38;
-
-/// Idle time after which repair for the last packets is worthwhile.
-const IDLE: Duration = Duration::from_millis(2);
-
-/// Packets in a block of AIRMAIL, and the time after its last packet at which the block is closed.
-const BLOCK: u64 = 16;
-const BLOCK_WAIT: Duration = Duration::from_millis(8);
 
 /// Returns the report schedule of an end with that configuration.
 const fn reports(config: &HopConfig) -> Reports {
@@ -91,24 +86,6 @@ pub struct Outgoing<I: Item> {
     pub why: Why,
     /// Length of the frame on the wire, in bytes.
     pub bytes: u32,
-}
-
-/// Coded frames to be sent.
-#[derive(Clone, Copy, Debug)]
-struct Due {
-    first: Symbol,
-    end: Symbol,
-    sent: u8,
-    count: u8,
-    why: Why,
-    yields: Yields,
-}
-
-/// Indicates whether coded frames are dropped if new packets wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Yields {
-    Never,
-    ToNew,
 }
 
 /// One end of a hop.
@@ -354,74 +331,6 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Closes a block.
-    fn close(&mut self, now: Instant, first: Symbol) {
-        self.block = None;
-        let end = self.sender.next_symbol();
-        let packets = (end.0 - first.0).min(WINDOW as u64);
-        let count = match self.config.repair {
-            Repair::Share(share) => (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))),
-            Repair::Airmail(_) if self.may_add(now) => self.expected_losses(packets),
-            Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
-        };
-        if count > 0 {
-            self.coded = Some(Due {
-                first,
-                end,
-                sent: 0,
-                count: count.min(255) as u8,
-                why: Why::Redundancy,
-                yields: Yields::Never,
-            });
-        }
-    }
-
-    /// Returns whether coded frames ahead of losses are worthwhile, and the hop has capacity for them.
-    fn may_add(&self, now: Instant) -> bool {
-        self.budget.is_on(now) && self.control.may_code(now)
-    }
-
-    /// Returns the number of packets that coded frames among new packets cover, if there are any such frames.
-    fn span_ahead(&self, now: Instant) -> Option<u64> {
-        let on = self.config.repair == Repair::Adaptive && self.may_add(now);
-        let span = on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()?;
-        (self.frames_ahead(span) > 0).then_some(span)
-    }
-
-    fn frames_ahead(&self, span: u64) -> u64 {
-        Ahead::frames(span, self.budget.loss(), self.budget.run())
-    }
-
-    /// Plans a coded frame over the latest packets if one is due.
-    fn code_ahead(&mut self, now: Instant) {
-        let Some(span) = self.span_ahead(now) else { return };
-        if self.ahead.on_packet(self.frames_ahead(span), span) && self.coded.is_none() {
-            let end = self.sender.next_symbol();
-            let first = Symbol(end.0.saturating_sub(span));
-            // No plain sum: sums over overlapping windows with the same losses are equal.
-            self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
-        }
-    }
-
-    /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
-    fn expected_losses(&self, frames: u64) -> u64 {
-        let expected = frames * self.budget.loss();
-        // In 10⁻⁶.
-        (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
-    }
-
-    /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.
-    fn repair_idle(&mut self, now: Instant) {
-        let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
-        let end = Symbol(newest.0 + 1);
-        let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
-        let count = self.expected_losses(end.0 - first.0);
-        if count > 0 {
-            let count = count.min(UNKNOWN as u64) as u8;
-            self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy, yields: Yields::ToNew });
-        }
-    }
-
     /// Returns the next frame to send.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
         if self.account.due().is_some_and(|due| due <= now) {
@@ -494,36 +403,6 @@ impl<I: Item> Hop<I> {
         Outgoing { packet, frame, why, bytes }
     }
 
-    fn send_coded(&mut self, now: Instant) -> Option<Outgoing<I>> {
-        let due = self.coded?;
-        let adaptive = self.config.repair == Repair::Adaptive;
-        // New packets have priority over repair that may not be needed.
-        let room = self.control.may_code(now) && (due.yields == Yields::Never || self.ingress.waiting() == 0);
-        if adaptive && due.why == Why::Redundancy && !room {
-            self.coded = None;
-            return None;
-        }
-        let sent = due.sent + 1;
-        self.coded = (sent < due.count).then_some(Due { sent, ..due });
-        let Some(window) = self.encoder.window(due.first, due.end) else {
-            self.coded = None;
-            return None;
-        };
-        let (key, sum, bytes) = self.encoder.combine(window, due.sent);
-        if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
-            let time = self.control.pacer.time_for(bytes);
-            if !self.budget.allows(now, time) {
-                self.coded = None;
-                return None;
-            }
-            self.budget.spend(now, time);
-            self.budget.on_coded(now);
-        }
-        self.counters.redundant += 1;
-        // Key and window replace a data frame's label of its packet, and take two more bytes.
-        Some(self.send(now, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
-    }
-
     fn send_new(&mut self, now: Instant) -> Option<Outgoing<I>> {
         if !self.sender.may_send(self.window()) {
             return None;
@@ -574,32 +453,6 @@ impl<I: Item> Hop<I> {
             }
         }
         Some(Outgoing { packet, frame: Frame::Data(symbol, label, item), why: Why::First, bytes })
-    }
-
-    /// Adds a packet to the open block, which is closed when it has `packets` packets, or `wait` after the last.
-    fn add_to_block(&mut self, now: Instant, symbol: Symbol, packets: u64, wait: Duration) {
-        let first = self.block.map_or(symbol, |(first, _)| first);
-        self.block = Some((first, now + wait));
-        if symbol.0 - first.0 + 1 >= packets {
-            self.close(now, first);
-        }
-    }
-
-    /// Sends copies of a packet that cannot wait for retransmission, or should not.
-    fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
-        let trip = self.detector.round_trip();
-        let deadline = limits::deadline(trip);
-        // The rest of the path takes a part of the deadline.
-        let mut copies = self.budget.copies(deadline - deadline / 8, trip);
-        let prompt = self.budget.prompt_copies();
-        if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
-            copies = prompt;
-        }
-        let time = self.control.pacer.time_for(bytes);
-        if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
-            let apart = self.control.pacer.time_for(1500).saturating_mul(self.budget.apart());
-            self.sender.copies(now, symbol, Why::Redundancy, copies, apart);
-        }
     }
 
     /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.

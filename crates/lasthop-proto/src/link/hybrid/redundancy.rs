@@ -1,0 +1,161 @@
+//! Redundancy ahead of losses: copies, and coded frames after blocks, before pauses, and among new packets.
+
+use super::ahead::Ahead;
+use super::code::{UNKNOWN, WINDOW};
+use super::frame::{Frame, Item, Why};
+use super::limits;
+use super::numbers::Symbol;
+use super::settings::Repair;
+use super::{Hop, Outgoing};
+use crate::time::{Duration, Instant};
+
+/// Idle time after which repair for the last packets is worthwhile.
+pub(super) const IDLE: Duration = Duration::from_millis(2);
+
+/// Packets in a block of AIRMAIL, and the time after its last packet at which the block is closed.
+pub(super) const BLOCK: u64 = 16;
+pub(super) const BLOCK_WAIT: Duration = Duration::from_millis(8);
+
+/// Coded frames to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub first: Symbol,
+    pub end: Symbol,
+    pub sent: u8,
+    pub count: u8,
+    pub why: Why,
+    pub yields: Yields,
+}
+
+/// Indicates whether coded frames are dropped if new packets wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Yields {
+    Never,
+    ToNew,
+}
+
+impl<I: Item> Hop<I> {
+    /// Closes a block.
+    pub(super) fn close(&mut self, now: Instant, first: Symbol) {
+        self.block = None;
+        let end = self.sender.next_symbol();
+        let packets = (end.0 - first.0).min(WINDOW as u64);
+        let count = match self.config.repair {
+            Repair::Share(share) => (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))),
+            Repair::Airmail(_) if self.may_add(now) => self.expected_losses(packets),
+            Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
+        };
+        if count > 0 {
+            self.coded = Some(Due {
+                first,
+                end,
+                sent: 0,
+                count: count.min(255) as u8,
+                why: Why::Redundancy,
+                yields: Yields::Never,
+            });
+        }
+    }
+
+    /// Returns whether coded frames ahead of losses are worthwhile, and the hop has capacity for them.
+    pub(super) fn may_add(&self, now: Instant) -> bool {
+        self.budget.is_on(now) && self.control.may_code(now)
+    }
+
+    /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
+    fn expected_losses(&self, frames: u64) -> u64 {
+        let expected = frames * self.budget.loss();
+        // In 10⁻⁶.
+        (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
+    }
+
+    /// Returns the number of packets that coded frames among new packets cover, if there are any such frames.
+    pub(super) fn span_ahead(&self, now: Instant) -> Option<u64> {
+        let on = self.config.repair == Repair::Adaptive && self.may_add(now);
+        let span = on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()?;
+        (self.frames_ahead(span) > 0).then_some(span)
+    }
+
+    fn frames_ahead(&self, span: u64) -> u64 {
+        Ahead::frames(span, self.budget.loss(), self.budget.run())
+    }
+
+    /// Plans a coded frame over the latest packets if one is due.
+    pub(super) fn code_ahead(&mut self, now: Instant) {
+        let Some(span) = self.span_ahead(now) else { return };
+        if self.ahead.on_packet(self.frames_ahead(span), span) && self.coded.is_none() {
+            let end = self.sender.next_symbol();
+            let first = Symbol(end.0.saturating_sub(span));
+            // No plain sum: sums over overlapping windows with the same losses are equal.
+            self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
+        }
+    }
+
+    /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.
+    pub(super) fn repair_idle(&mut self, now: Instant) {
+        let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
+        let end = Symbol(newest.0 + 1);
+        let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
+        let count = self.expected_losses(end.0 - first.0);
+        if count > 0 {
+            let count = count.min(UNKNOWN as u64) as u8;
+            self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy, yields: Yields::ToNew });
+        }
+    }
+
+    pub(super) fn send_coded(&mut self, now: Instant) -> Option<Outgoing<I>> {
+        let due = self.coded?;
+        let adaptive = self.config.repair == Repair::Adaptive;
+        // New packets have priority over repair that may not be needed.
+        let room = self.control.may_code(now) && (due.yields == Yields::Never || self.ingress.waiting() == 0);
+        if adaptive && due.why == Why::Redundancy && !room {
+            self.coded = None;
+            return None;
+        }
+        let sent = due.sent + 1;
+        self.coded = (sent < due.count).then_some(Due { sent, ..due });
+        let Some(window) = self.encoder.window(due.first, due.end) else {
+            self.coded = None;
+            return None;
+        };
+        let (key, sum, bytes) = self.encoder.combine(window, due.sent);
+        if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
+            let time = self.control.pacer.time_for(bytes);
+            if !self.budget.allows(now, time) {
+                self.coded = None;
+                return None;
+            }
+            self.budget.spend(now, time);
+            self.budget.on_coded(now);
+        }
+        self.counters.redundant += 1;
+        // Key and window replace a data frame's label of its packet, and take two more bytes.
+        Some(self.send(now, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
+    }
+
+    /// Adds a packet to the open block, which is closed when it has `packets` packets, or `wait` after the last.
+    pub(super) fn add_to_block(&mut self, now: Instant, symbol: Symbol, packets: u64, wait: Duration) {
+        let first = self.block.map_or(symbol, |(first, _)| first);
+        self.block = Some((first, now + wait));
+        if symbol.0 - first.0 + 1 >= packets {
+            self.close(now, first);
+        }
+    }
+
+    /// Sends copies of a packet that cannot wait for retransmission, or should not.
+    pub(super) fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
+        let trip = self.detector.round_trip();
+        let deadline = limits::deadline(trip);
+        // The rest of the path takes a part of the deadline.
+        let mut copies = self.budget.copies(deadline - deadline / 8, trip);
+        let prompt = self.budget.prompt_copies();
+        if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
+            copies = prompt;
+        }
+        let time = self.control.pacer.time_for(bytes);
+        if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
+            let apart = self.control.pacer.time_for(1500).saturating_mul(self.budget.apart());
+            self.sender.copies(now, symbol, Why::Redundancy, copies, apart);
+        }
+    }
+}
