@@ -137,7 +137,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, silence, rate, repair, medium, queue, ab",
+             keepalive, silence, rate, repair, medium, queue, memory, ab",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),
