@@ -69,7 +69,7 @@ fn a_found_rate_is_as_good_as_the_true_one() {
 }
 
 /// Number of runs in the next test. With bursts of losses, single runs differ by 5 %.
-const RUNS: u32 = 6;
+const RUNS_OF_CASES: u32 = 6;
 
 /// Tests the estimate with loss bursts of four, with several flows, with one that starts after a pause, with IPv6
 /// headers, and in the other direction.
@@ -90,7 +90,7 @@ fn a_found_rate_is_as_good_in_other_cases() {
     for (name, keys) in cases {
         let with = |rate| {
             let keys: Vec<_> = keys.iter().copied().chain([("base_station.two_ended.rate", rate)]).collect();
-            mean(&run(&hop(0, 30).with_overrides(&keys).unwrap(), "LINK-HYBRID", RUNS))
+            mean(&run(&hop(0, 30).with_overrides(&keys).unwrap(), "LINK-HYBRID", RUNS_OF_CASES))
         };
         let (given, found) = (with("link"), with("auto"));
         println!("A, {name}: given {given:.3}, found {found:.3} Mbps");
