@@ -1,6 +1,7 @@
 //! Budget for repair: the hop's loss rate, the lengths of its loss runs, and the redundancy that they justify.
 
 use alloc::collections::VecDeque;
+use core::ops::Range;
 
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
@@ -13,7 +14,7 @@ const SPAN: Duration = Duration::from_millis(250);
 const ON: u64 = 2_000;
 
 /// Target rate of packets that remain unrepaired at the deadline, in 10⁻⁶.
-const RESIDUAL: u64 = 500;
+pub(super) const RESIDUAL: u64 = 500;
 
 /// Target rate of a light flow's packets that wait for a retransmission, in 10⁻⁶: one in 20. Of 100 exchanges of a
 /// packet each way, at most one then waits for two.
@@ -36,6 +37,9 @@ const ENOUGH: u64 = 50;
 
 /// Maximum run of losses, in frames, that separates copies.
 const LONGEST_RUN: u64 = 32;
+
+/// Length of a run of one loss, in 1/16 frame.
+pub(super) const SINGLE: u64 = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -193,10 +197,13 @@ impl Budget {
     /// as reduce the share of packets that stay lost to `residual`, in 10⁻⁹.
     pub fn last_transmissions(&self, round: u8, residual: u64) -> u8 {
         let before = 1 + (1..round).map(Self::transmissions).sum::<u8>();
-        let loss = u128::from(self.loss());
-        let missing = |count: u8| (0..count).fold(1_000_000_000, |missing: u128, _| missing * loss / 1_000_000);
-        let planned = Self::transmissions(round);
-        (planned..MOST_IN_ROUND).find(|count| missing(before + count) <= u128::from(residual)).unwrap_or(MOST_IN_ROUND)
+        let loss = self.loss();
+        least_count(
+            Self::transmissions(round)..MOST_IN_ROUND,
+            residual,
+            missing_after(1_000_000_000, before, loss),
+            loss,
+        )
     }
 
     /// Returns the number of copies to send with a real-time packet that is useful for `left`, on a hop with the round
@@ -209,18 +216,15 @@ impl Budget {
         // A round takes a round trip and the time to detect a loss; the last one must arrive in time.
         let round = trip + trip / 8 + Duration::from_millis(5);
         let rounds = left.saturating_sub(trip / 2).as_nanos() / round.as_nanos().max(1);
-        let mut missing = 1_000_000;
-        for _ in 0..=rounds.min(4) {
-            missing = missing * loss / 1_000_000;
-        }
-        copies_to(RESIDUAL, missing, loss)
+        let missing = missing_after(1_000_000, rounds.min(4) as u8 + 1, loss);
+        least_count(0..MOST_COPIES, RESIDUAL, missing, loss)
     }
 
     /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few
     /// packets wait for a retransmission.
     pub fn prompt_copies(&self) -> u8 {
         let loss = self.loss();
-        if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }
+        if loss < ON { 0 } else { least_count(0..MOST_COPIES, WAITING, loss, loss) }
     }
 
     /// Records a coded frame sent ahead of a loss.
@@ -257,11 +261,26 @@ impl Budget {
     }
 }
 
-/// Returns the number of copies that reduce the rate `missing` to `most`, all in 10⁻⁶.
-fn copies_to(most: u64, missing: u64, loss: u64) -> u8 {
-    (0..MOST_COPIES)
-        .find(|copies| (0..*copies).fold(missing, |missing, _| missing * loss / 1_000_000) <= most)
-        .unwrap_or(MOST_COPIES)
+/// Returns the number of losses to expect among `frames` frames at a loss rate of `loss` (in 10⁻⁶), in runs with a mean
+/// length of `run` (in 1/16 frame): the mean and two standard deviations, for geometric lengths.
+pub(super) fn expected_losses(frames: u64, loss: u64, run: u64) -> u64 {
+    // In 10⁻⁶ and 10⁻¹².
+    let mean = frames * loss;
+    let variance = mean * (2 * run).saturating_sub(SINGLE) / SINGLE * 1_000_000;
+    (mean + 2 * variance.isqrt()).div_ceil(1_000_000)
+}
+
+/// Returns the least count of `counts` after which at most the share `most` of the packets is missing, of which `missing`
+/// are before, or the end of `counts`.
+fn least_count(counts: Range<u8>, most: u64, missing: u64, loss: u64) -> u8 {
+    let end = counts.end;
+    counts.into_iter().find(|count| missing_after(missing, *count, loss) <= most).unwrap_or(end)
+}
+
+/// Returns the share of packets that are missing after `count` transmissions of each, of which `loss` (in 10⁻⁶) are
+/// lost, if `missing` are before.
+fn missing_after(missing: u64, count: u8, loss: u64) -> u64 {
+    (0..count).fold(missing, |missing, _| missing * loss / 1_000_000)
 }
 
 #[cfg(test)]

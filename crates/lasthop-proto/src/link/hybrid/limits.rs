@@ -1,5 +1,6 @@
 //! Limits of time and memory that follow the hop: they are functions of its rate and its round trip.
 
+use super::budget::RESIDUAL;
 use super::frame::Class;
 use crate::time::Duration;
 
@@ -64,9 +65,6 @@ pub(super) fn queue(rate: u64, trip: Duration, memory: u64) -> u32 {
     (3 * frames_in_flight(rate, trip)).max(QUEUED).min(third(memory)) as u32
 }
 
-/// Share of packets passed on at once that may stay lost, in 10⁻⁹: 0.05 %.
-const RESIDUAL: u64 = 500_000;
-
 /// Returns the share of packets, in 10⁻⁹, that may stay lost after all rounds of repair. For ordered packets it is the
 /// share at which CUBIC still holds the rate (RFC 9438 §5.1, with C = 0.4 and β = 0.7; below its TCP-friendly region
 /// Reno, RFC 5348 §3.1).
@@ -78,6 +76,6 @@ pub(super) fn residual(class: Class, rate: u64, trip: Duration) -> u64 {
             let reno = 1.5 / (window * window);
             (cubic.max(reno).min(1.0) * 1e9) as u64
         }
-        Class::RealTime | Class::AtOnce => RESIDUAL,
+        Class::RealTime | Class::AtOnce => RESIDUAL * 1_000,
     }
 }

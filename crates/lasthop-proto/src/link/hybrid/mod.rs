@@ -200,7 +200,7 @@ impl<I: Item> Hop<I> {
         let rounds = self.control.repeats(now);
         let most = if self.is_airmail() || rounds <= 1 { 1 } else { u8::MAX };
         let (total, rate) = (self.control.pacer.total(), self.control.rate());
-        let code = self.span_ahead(now).map_or(Duration::ZERO, |span| frame.saturating_mul(span));
+        let code = self.plan_ahead(now).map_or(Duration::ZERO, |plan| frame.saturating_mul(plan.span));
         let (detector, budget) = (&mut self.detector, &mut self.budget);
         (&mut self.sender, View { detector, budget, frame, wait, most, rounds, total, rate, code })
     }

@@ -1,6 +1,7 @@
 //! Redundancy ahead of losses: copies, and coded frames after blocks, before pauses, and among new packets.
 
-use super::ahead::Ahead;
+use super::ahead::{self, Plan};
+use super::budget::{SINGLE, expected_losses};
 use super::code::{UNKNOWN, WINDOW};
 use super::frame::{Frame, Item, Why};
 use super::limits;
@@ -64,28 +65,24 @@ impl<I: Item> Hop<I> {
 
     /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
     fn expected_losses(&self, frames: u64) -> u64 {
-        let expected = frames * self.budget.loss();
-        // In 10⁻⁶.
-        (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
+        expected_losses(frames, self.budget.loss(), SINGLE)
     }
 
-    /// Returns the number of packets that coded frames among new packets cover, if there are any such frames.
-    pub(super) fn span_ahead(&self, now: Instant) -> Option<u64> {
-        let on = self.config.repair == Repair::Adaptive && self.may_add(now);
-        let span = on.then(|| Ahead::span(self.control.rate(), self.detector.shortest())).flatten()?;
-        (self.frames_ahead(span) > 0).then_some(span)
-    }
-
-    fn frames_ahead(&self, span: u64) -> u64 {
-        Ahead::frames(span, self.budget.loss(), self.budget.run())
+    /// Returns the plan of the coded frames among new packets, if there are any.
+    pub(super) fn plan_ahead(&self, now: Instant) -> Option<Plan> {
+        if self.config.repair != Repair::Adaptive {
+            return None;
+        }
+        let span = ahead::span(self.control.rate(), self.detector.shortest())?;
+        self.may_add(now).then(|| Plan::new(span, self.budget.loss(), self.budget.run())).flatten()
     }
 
     /// Plans a coded frame over the latest packets if one is due.
     pub(super) fn code_ahead(&mut self, now: Instant) {
-        let Some(span) = self.span_ahead(now) else { return };
-        if self.ahead.on_packet(self.frames_ahead(span), span) && self.coded.is_none() {
+        let Some(plan) = self.plan_ahead(now) else { return };
+        if self.ahead.on_packet(plan) && self.coded.is_none() {
             let end = self.sender.next_symbol();
-            let first = Symbol(end.0.saturating_sub(span));
+            let first = Symbol(end.0.saturating_sub(plan.span));
             // No plain sum: sums over overlapping windows with the same losses are equal.
             self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
         }
