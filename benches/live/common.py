@@ -180,6 +180,26 @@ def end(namespace, *arguments):
     return Program(namespace, sys.executable, os.path.join(HERE, "ends.py"), *map(str, arguments))
 
 
+def probed(args, folder, text, *options, beside=None):
+    """Measures the link of a scenario in the lab with `lasthop probe`, while the context `beside(nodes)` is active, if there is one. Returns
+    the folder of the results, the probe's report and the lab's."""
+    link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
+    with open(link, "w", encoding="utf-8") as file:
+        file.write(text)
+    run(args.lasthop, "probe", "keygen", key)
+    with Program(None, getattr(args, "lab", None) or args.lasthop, "lab", "hold", link, "--json", "--scheme", "E2E") as lab:
+        nodes = json.loads(lab.line())["nodes"]
+        far, near = nodes["far"], nodes["near"]
+        with Program(far["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
+            server.until("listening at")
+            with beside(nodes) if beside else contextlib.nullcontext():
+                run(args.lasthop, "probe", far["address"], "--key", key, *options, "--out", out, "--json", namespace=near["namespace"])
+        lab.process.send_signal(signal.SIGINT)
+        left = lab.process.communicate(timeout=60)[0]
+    with open(os.path.join(out, "probe.json"), encoding="utf-8") as file:
+        return out, json.load(file), json.loads(left.strip().splitlines()[-1])
+
+
 class Gateway:
     """`lasthop gateway` in a namespace, with a configuration of one rule."""
 

@@ -7,7 +7,6 @@
 import json
 import math
 import os
-import signal
 import sys
 import tempfile
 
@@ -32,22 +31,9 @@ size = 1
 
 
 def measure(args, folder, text):
-    """Returns the probe's report and the fit of a link."""
-    link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
-    with open(link, "w", encoding="utf-8") as file:
-        file.write(text)
-    common.run(args.lasthop, "probe", "keygen", key)
-    with common.Program(None, args.lasthop, "lab", "hold", link, "--json", "--scheme", "E2E") as lab:
-        nodes = json.loads(lab.line())["nodes"]
-        far, near = nodes["far"], nodes["near"]
-        with common.Program(far["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
-            server.until("listening at")
-            common.run(args.lasthop, "probe", far["address"], "--key", key, "--out", out, "--json", namespace=near["namespace"])
-        lab.process.send_signal(signal.SIGINT)
-        left = lab.process.communicate(timeout=60)[0]
-    with open(os.path.join(out, "probe.json"), encoding="utf-8") as file:
-        report = json.load(file)
-    return report, json.loads(common.run(args.lasthop, "fit", out, "--json")), json.loads(left.strip().splitlines()[-1])
+    """Returns the probe's report and the fit of a link, and the lab's report."""
+    out, report, lab = common.probed(args, folder, text)
+    return report, json.loads(common.run(args.lasthop, "fit", out, "--json")), lab
 
 
 def lost(truth, trace):

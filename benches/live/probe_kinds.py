@@ -5,10 +5,8 @@ minute.
 
     sudo benches/live/probe_kinds.py [--kinds all] [--links 5] [--seed 1] [--at-once 2] [--lab LASTHOP]
 """
-import json
 import os
 import random
-import signal
 import tempfile
 
 import common
@@ -96,7 +94,7 @@ def drawn(kind, seed, number):
     return text + "\n", truths
 
 
-def others(lab, args, nodes, draw, rate):
+def others(nodes, draw, rate):
     """Sends intermittent datagrams on the downlink, until the lab ends."""
     script = ("import random, socket, sys, time\n"
               "seed, rate, host = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]\n"
@@ -110,25 +108,9 @@ def others(lab, args, nodes, draw, rate):
 
 
 def measure(args, folder, kind, text, truths, draw):
-    """Returns the probe's report; `None` if there is none."""
-    link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
-    with open(link, "w", encoding="utf-8") as file:
-        file.write(text)
-    common.run(args.lasthop, "probe", "keygen", key)
-    with common.Program(None, args.lab, "lab", "hold", link, "--json", "--scheme", "E2E") as lab:
-        nodes = json.loads(lab.line())["nodes"]
-        far, near = nodes["far"], nodes["near"]
-        with common.Program(far["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
-            server.until("listening at")
-            if kind == "others":
-                with others(lab, args, nodes, draw, truths[0]["rate"][0]):
-                    common.run(args.lasthop, "probe", far["address"], "--key", key, "--out", out, "--json", namespace=near["namespace"])
-            else:
-                common.run(args.lasthop, "probe", far["address"], "--key", key, "--out", out, "--json", namespace=near["namespace"])
-        lab.process.send_signal(signal.SIGINT)
-        left = lab.process.communicate(timeout=60)[0]
-    with open(os.path.join(out, "probe.json"), encoding="utf-8") as file:
-        return json.load(file), json.loads(left.strip().splitlines()[-1])
+    """Returns the probe's report, and the lab's."""
+    beside = (lambda nodes: others(nodes, draw, truths[0]["rate"][0])) if kind == "others" else None
+    return common.probed(args, folder, text, beside=beside)[1:]
 
 
 def judge(report, way, truth):

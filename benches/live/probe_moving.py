@@ -4,10 +4,7 @@ is named. Each link takes about 75 seconds.
 
     sudo benches/live/probe_moving.py [--kinds all] [--links 1] [--seed 1]
 """
-import json
-import os
 import random
-import signal
 import tempfile
 
 import common
@@ -47,20 +44,7 @@ def drawn(kind, seed, number):
 
 def measure(args, folder, text):
     """Returns the probe's report, and the lab's."""
-    link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
-    with open(link, "w", encoding="utf-8") as file:
-        file.write(text)
-    common.run(args.lasthop, "probe", "keygen", key)
-    with common.Program(None, args.lasthop, "lab", "hold", link, "--json", "--scheme", "E2E") as lab:
-        nodes = json.loads(lab.line())["nodes"]
-        far, near = nodes["far"], nodes["near"]
-        with common.Program(far["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
-            server.until("listening at")
-            common.run(args.lasthop, "probe", far["address"], "--key", key, "--moving", "--out", out, "--json", namespace=near["namespace"])
-        lab.process.send_signal(signal.SIGINT)
-        left = lab.process.communicate(timeout=60)[0]
-    with open(os.path.join(out, "probe.json"), encoding="utf-8") as file:
-        return json.load(file), json.loads(left.strip().splitlines()[-1])
+    return common.probed(args, folder, text, "--moving")[1:]
 
 
 def main():
