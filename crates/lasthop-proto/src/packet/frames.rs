@@ -38,4 +38,9 @@ pub struct LinkReport {
     pub useful: u32,
     /// Number of packets that arrived marked.
     pub marked: u32,
+    /// Arrival time of the largest transmission, in microseconds on the reporting end's clock, if there are several
+    /// paths.
+    pub arrived: u32,
+    /// Number of the path that it reports on.
+    pub path: u8,
 }

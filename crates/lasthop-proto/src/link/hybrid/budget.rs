@@ -183,6 +183,11 @@ impl Budget {
         lost * 1_000_000 / resolved.max(50)
     }
 
+    /// Returns whether losses are frequent enough for redundancy ahead of them.
+    pub fn is_lossy(&self) -> bool {
+        self.loss() >= ON
+    }
+
     /// Returns the distance between copies, in frames, at which one run of losses does not destroy both.
     pub fn apart(&self) -> u64 {
         (self.run.div_ceil(16) + 1).max(2)

@@ -15,6 +15,11 @@ const GRANULE: Duration = Duration::from_millis(1);
 /// Length of the periods over which minima of the round trip are taken; one to two of them count.
 const EPOCH: Duration = Duration::from_secs(10);
 
+/// Length of the periods over which maxima of the time to the report of reordered transmissions are taken, and their
+/// limit.
+const REPORT_EPOCH: Duration = Duration::from_secs(2);
+const LATEST_REPORT: Duration = Duration::from_secs(1);
+
 /// Maximum silence before a probe, regardless of the number of doublings.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -29,8 +34,14 @@ pub(super) struct Detector {
     /// Minima of this period and the previous one.
     minima: [Duration; 2],
     epoch: Instant,
+    /// Smoothed time to the report of a transmission, whether later ones were reported before or not.
+    mean: Option<Duration>,
     /// Allowance for reordering, in quarters of the shortest round trip.
     tolerance: u32,
+    /// Maxima, in this period and the previous one, of the time to the report of transmissions that were overtaken by
+    /// [`THRESHOLD`] others, while frames are reordered.
+    latest_report: [Duration; 2],
+    report_epoch: Instant,
     /// End of the allowance.
     tolerant_until: Instant,
     /// Scheduling slack allowed for both ends' drivers.
@@ -46,7 +57,10 @@ impl Detector {
             least: None,
             minima: [Duration::MAX; 2],
             epoch: Instant::ZERO,
+            mean: None,
             tolerance: 0,
+            latest_report: [Duration::ZERO; 2],
+            report_epoch: Instant::ZERO,
             tolerant_until: Instant::ZERO,
             lag: Duration::ZERO,
         }
@@ -107,16 +121,51 @@ impl Detector {
         self.lag
     }
 
-    /// Records that a transmission declared lost has arrived.
-    pub fn on_spurious(&mut self, now: Instant) {
+    /// Records that a transmission declared lost has arrived, as reported `took` after it was sent.
+    pub fn on_spurious(&mut self, now: Instant, took: Duration) {
         self.tolerance = (self.tolerance + 1).min(8);
         self.tolerant_until = now + self.round_trip() * 16;
+        self.on_reordered(now, took);
+    }
+
+    /// Records the arrival of a transmission, as reported `took` after it was sent, when transmissions up to `behind`
+    /// later had been reported.
+    pub fn on_arrival(&mut self, now: Instant, took: Duration, behind: u64) {
+        self.mean = Some(self.mean.map_or(took, |mean| (mean.saturating_mul(7) + took) / 8));
+        if self.tolerance > 0 && behind >= THRESHOLD {
+            self.tolerant_until = now + self.round_trip() * 16;
+            self.on_reordered(now, took);
+        }
+    }
+
+    fn on_reordered(&mut self, now: Instant, took: Duration) {
+        if now.since(self.report_epoch) >= REPORT_EPOCH {
+            (self.latest_report, self.report_epoch) = ([Duration::ZERO, self.latest_report[0]], now);
+        }
+        self.latest_report[0] = self.latest_report[0].max(took.min(LATEST_REPORT));
+    }
+
+    /// Returns the maximum time to the report of a reordered transmission; 0 while frames are not reordered.
+    fn latest_report(&self) -> Duration {
+        if self.tolerance > 0 { self.latest_report[0].max(self.latest_report[1]) } else { Duration::ZERO }
+    }
+
+    /// Returns the time from a transmission to the retransmission that replaces it, without the slack of drivers: the
+    /// round trip, or more while frames are reordered.
+    pub fn repair_trip(&self) -> Duration {
+        self.round_trip().max(self.latest_report())
+    }
+
+    /// Returns by how much the time to the report of a transmission exceeds that of the latest one, on average: frames
+    /// that overtake others have a shorter delay than the mean.
+    pub fn excess(&self) -> Duration {
+        self.mean.map_or(Duration::ZERO, |mean| mean.saturating_sub(self.round_trip()))
     }
 
     /// Ends the allowance for reordering when its time has passed.
     pub fn relax(&mut self, now: Instant) {
         if self.tolerance > 0 && now >= self.tolerant_until {
-            self.tolerance = 0;
+            (self.tolerance, self.latest_report) = (0, [Duration::ZERO; 2]);
         }
     }
 
@@ -130,7 +179,7 @@ impl Detector {
     pub fn patience(&self) -> Duration {
         let trip = self.round_trip().max(self.latest);
         let disorder = (self.shortest() / 4).saturating_mul(self.tolerance.into());
-        (trip.saturating_mul(9) / 8 + disorder).max(GRANULE) + self.lag
+        (trip.saturating_mul(9) / 8 + disorder).max(self.latest_report().saturating_mul(9) / 8).max(GRANULE) + self.lag
     }
 
     /// Returns the time without feedback, which may be delayed by `delay`, after which the hop is probed for the `nth`
@@ -185,11 +234,14 @@ mod tests {
         let mut detector = Detector::new();
         detector.sample(Instant::ZERO, ms(40), ms(0));
         assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
-        detector.on_spurious(Instant::ZERO);
-        assert_eq!((detector.threshold(), detector.patience()), (None, ms(55)));
+        detector.on_spurious(Instant::ZERO, ms(46));
+        assert_eq!((detector.threshold(), detector.patience(), detector.repair_trip()), (None, ms(55), ms(46)));
+        // A later arrival behind three others widens the allowance: 9/8 of its time.
+        detector.on_arrival(Instant::ZERO, ms(80), 3);
+        assert_eq!((detector.patience(), detector.repair_trip()), (ms(90), ms(80)));
         detector.relax(Instant::ZERO + ms(639));
         assert_eq!(detector.threshold(), None);
         detector.relax(Instant::ZERO + ms(640));
-        assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
+        assert_eq!((detector.threshold(), detector.patience(), detector.repair_trip()), (Some(3), ms(45), ms(40)));
     }
 }

@@ -71,6 +71,11 @@ impl Account {
         }
     }
 
+    /// Returns the arrival time of the packet with the largest number.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
     /// Returns the largest packet number that arrived.
     pub fn largest(&self) -> Option<PacketNumber> {
         self.largest
@@ -173,7 +178,7 @@ impl Account {
         let gap = Self::gap(trip, rate);
         self.spent = self.spent.max(now) + gap;
         let (floor, beyond) = (Symbol(0), 0);
-        let delay = now.since(self.at);
-        Some(Feedback { largest, delay, received: self.received, floor, beyond, delivered: 0, useful: 0, marked: 0 })
+        let (delay, received) = (now.since(self.at), self.received);
+        Some(Feedback { largest, delay, received, floor, beyond, ..Feedback::default() })
     }
 }

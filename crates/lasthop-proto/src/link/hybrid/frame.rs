@@ -4,6 +4,7 @@ use core::fmt::Debug;
 
 use super::code::Coded;
 use super::numbers::{PacketNumber, Symbol, Window};
+use super::path::PathId;
 use crate::packet::{Segment, Side};
 use crate::time::Duration;
 
@@ -109,6 +110,8 @@ pub struct Label {
 /// Report of arrivals at an end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Feedback {
+    /// Path on which the reported packets arrived. The report may be sent on another one.
+    pub path: PathId,
     /// Largest packet number that arrived.
     pub largest: PacketNumber,
     /// Time since the arrival of packet `largest`.
@@ -126,6 +129,9 @@ pub struct Feedback {
     pub useful: u32,
     /// Number of packets since the start that arrived marked with congestion experienced (RFC 3168). Wraps.
     pub marked: u32,
+    /// Time at which packet `largest` arrived, on the clock of the end that reports it, in microseconds, if there are
+    /// several paths. Wraps.
+    pub arrived: u32,
 }
 
 /// Contents of a frame.

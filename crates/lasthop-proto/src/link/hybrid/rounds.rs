@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::detect::Detector;
-use super::sender::Anchor;
+use super::transmissions::Anchor;
 use crate::time::{Duration, Instant};
 
 /// Minimum duration of a round, in time and in frames: fewer frames would show little.
