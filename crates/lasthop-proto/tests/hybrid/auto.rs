@@ -261,7 +261,7 @@ proptest! {
             let largest = if kind % 4 == 0 { largest } else { next.saturating_sub(1 + largest % 8) };
             let (received, beyond) = ([a, b, a, b], [b, a, b, a]);
             let floor = if kind % 3 == 0 { floor } else { 0 };
-            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked, arrived: 0, path: 0 };
+            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked, arrived: 0, back: 0, path: 0 };
             let link: LinkHeaders = Header::Feedback { packet: next }.into();
             feed(&mut end, now, Port::WIRELESS, Packet { link, body: Body::Report(report), ..Packet::default() });
             prop_assert!((8_000..=100_000_000_000).contains(&end.hop().rate(PathId::FIRST)));

@@ -167,8 +167,19 @@ fn hostile() -> impl Strategy<Value = Packet> {
     let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
     let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 3]>()).prop_map(
         |((packet, largest, delay), floor, received, beyond, [delivered, useful, marked])| {
-            let report =
-                LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked, arrived: 0, path: 0 };
+            let report = LinkReport {
+                largest,
+                delay,
+                received,
+                floor,
+                beyond,
+                delivered,
+                useful,
+                marked,
+                arrived: 0,
+                back: 0,
+                path: 0,
+            };
             Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..Packet::default() }
         },
     );

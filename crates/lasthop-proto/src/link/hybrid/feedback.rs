@@ -138,6 +138,12 @@ impl Account {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
+    /// Schedules another report, for what the last one did not cover.
+    pub fn go_on(&mut self, now: Instant, trip: Duration, rate: u64) {
+        let at = (now + LONGEST.min(trip / 8)).max(self.allowed(trip, rate));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
     /// Returns the time at which the share allows the next feedback. Slow links always allow one per quarter of a round
     /// trip, and one per 20 ms.
     fn allowed(&self, trip: Duration, rate: u64) -> Instant {

@@ -116,7 +116,9 @@ pub struct Feedback {
     pub largest: PacketNumber,
     /// Time since the arrival of packet `largest`.
     pub delay: Duration,
-    /// Bit i: packet `largest - 1 - i` arrived.
+    /// Distance of the packets that `received` describes from those before `largest`, if there are several paths.
+    pub back: u16,
+    /// Bit i: packet `largest - 1 - back - i` arrived.
     pub received: u128,
     /// Lowest missing symbol. All symbols below it are present, or were given up.
     pub floor: Symbol,

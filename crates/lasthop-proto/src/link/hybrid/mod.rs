@@ -16,10 +16,12 @@ mod feedback;
 mod flight;
 mod frame;
 mod header;
+mod history;
 mod image;
 mod ingress;
 mod limits;
 mod live;
+mod mean;
 pub mod node;
 mod numbers;
 mod pace;
@@ -69,8 +71,8 @@ const MOST_PATHS: u8 = 8;
 /// Length of feedback on the wire without the hop's header, in bytes.
 pub const FEEDBACK_BYTES: u32 = 38;
 
-/// Additional length of feedback if there are several paths, in bytes.
-const ARRIVED_BYTES: u32 = 4;
+/// Additional length of feedback if there are several paths, in bytes: arrival time, distance, path.
+const MULTIPATH_BYTES: u32 = 7;
 
 /// Returns the report schedule of an end with that configuration.
 const fn reports(config: &HopConfig) -> Reports {

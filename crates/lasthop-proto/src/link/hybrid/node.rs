@@ -169,6 +169,7 @@ impl From<Feedback> for LinkReport {
             useful: feedback.useful,
             marked: feedback.marked,
             arrived: feedback.arrived,
+            back: feedback.back,
             path: feedback.path.0,
         }
     }
@@ -187,6 +188,7 @@ impl LinkReport {
             useful: self.useful,
             marked: self.marked,
             arrived: self.arrived,
+            back: self.back,
             path: PathId(self.path),
         }
     }

@@ -4,6 +4,8 @@ use super::budget::Budget;
 use super::control::{Control, RateRule};
 use super::detect::Detector;
 use super::feedback::Account;
+use super::history::History;
+use super::mean::Mean;
 use super::settings::Reports;
 use super::transmissions::Transmissions;
 use crate::time::{Duration, Instant};
@@ -33,14 +35,20 @@ pub(super) struct Path {
     pub sent: Transmissions,
     /// Arrivals from the other end.
     pub account: Account,
+    /// Arrivals far behind the latest one, if there are several paths.
+    pub history: History,
+    /// Indicates whether the last report was on such arrivals.
+    pub was_far: bool,
     /// Counts for the other end, which wrap: bytes of all frames that arrived, frames whose redundancy delivered a
     /// symbol, and packets that arrived marked.
     pub delivered: u32,
     pub useful: u32,
     pub marked: u32,
-    /// Smoothed difference of the clocks of arrivals and of transmissions, in microseconds: the one-way delay, plus an
+    /// First difference of the clocks at an arrival and at its transmission, in microseconds: the one-way delay, plus an
     /// offset that is the same for all paths. Wraps.
-    delay: Option<u32>,
+    first_delay: Option<u32>,
+    /// Mean of such differences minus the first one, in microseconds.
+    delay: Mean,
     /// Indicates that the other end stopped to answer.
     suspect: bool,
     /// Time of the last feedback on this path that was sent on it.
@@ -52,9 +60,6 @@ pub(super) struct Path {
 /// Minimum interval between reports on a path that are sent on the path itself, if another one is faster.
 const OWN_FEEDBACK: Duration = Duration::from_millis(20);
 
-/// Inverse weight of a sample of the one-way delay, as that of the round trip (RFC 6298 §2).
-const WEIGHT: i32 = 8;
-
 impl Path {
     /// Returns a path on which nothing was sent or received.
     pub fn new(rate: RateRule, header: u16, reports: Reports) -> Self {
@@ -65,10 +70,13 @@ impl Path {
             budget: Budget::new(),
             sent: Transmissions::new(),
             account: Account::new(reports),
+            history: History::default(),
+            was_far: false,
             delivered: 0,
             useful: 0,
             marked: 0,
-            delay: None,
+            first_delay: None,
+            delay: Mean::default(),
             suspect: false,
             own_feedback: Instant::ZERO,
             probe: false,
@@ -82,7 +90,7 @@ impl Path {
 
     /// Returns whether the path's delay is known, and the other end answers.
     pub const fn is_proven(&self) -> bool {
-        self.delay.is_some() && !self.suspect
+        self.first_delay.is_some() && !self.suspect
     }
 
     /// Records that the other end does not answer.
@@ -100,25 +108,23 @@ impl Path {
     }
 
     /// Records that a transmission at `sent` arrived at `arrived` on the other end's clock, in microseconds.
-    pub fn on_delay(&mut self, sent: Instant, arrived: u32) {
+    pub fn on_delay(&mut self, now: Instant, sent: Instant, arrived: u32) {
         self.suspect = false;
         let sample = arrived.wrapping_sub(micros(sent));
-        self.delay = Some(self.delay.map_or(sample, |delay| {
-            let off = sample.wrapping_sub(delay) as i32;
-            delay.wrapping_add_signed(off / WEIGHT)
-        }));
+        let first = *self.first_delay.get_or_insert(sample);
+        self.delay.add(now, (sample.wrapping_sub(first) as i32).into());
     }
 
-    /// Returns the one-way delay plus an offset that is the same for all paths, in microseconds, if it is known. Wraps.
-    pub const fn delay(&self) -> Option<u32> {
-        self.delay
+    /// Returns the first sample of the one-way delay plus an offset that is the same for all paths, in microseconds. Wraps.
+    pub const fn first_delay(&self) -> Option<u32> {
+        self.first_delay
     }
 
-    /// Returns by how much the one-way delay plus that offset exceeds `least` microseconds, in nanoseconds; 0 if it is
+    /// Returns by how much the mean one-way delay plus that offset exceeds `least` microseconds, in nanoseconds; 0 if it is
     /// unknown.
     pub fn one_way(&self, least: u32) -> i64 {
-        let delay = self.delay.unwrap_or(least);
-        i64::from(delay.wrapping_sub(least) as i32) * 1_000
+        let first = self.first_delay.map_or(0, |first| first.wrapping_sub(least) as i32);
+        (i64::from(first) + self.delay.value().unwrap_or(0)) * 1_000
     }
 
     /// Returns the rate, in bits per second, of which feedback may take its share.

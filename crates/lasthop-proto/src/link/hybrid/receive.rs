@@ -18,9 +18,13 @@ use crate::time::{Duration, Instant};
 impl<I: Item> Hop<I> {
     /// Processes a frame that arrives on a path.
     pub fn handle_frame(&mut self, now: Instant, path: PathId, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
-        let repeats = self.repeats();
+        let (repeats, is_multipath) = (self.repeats(), self.is_multipath());
         let state = self.path_mut(path);
         state.delivered = state.delivered.wrapping_add(bytes);
+        if is_multipath {
+            let latest = state.account.largest().is_some_and(|largest| packet < largest);
+            state.history.on_packet(packet.0, latest);
+        }
         let hole = state.account.on_packet(now, packet);
         state.account.count(now, bytes + u32::from(state.header));
         if frame.elicits() && repeats {
@@ -93,12 +97,14 @@ impl<I: Item> Hop<I> {
         }
         let latest = state.sent.on_feedback(now, feedback, &mut state.detector, rule.wait);
         if let Some(at) = latest.filter(|_| several) {
-            state.on_delay(at, feedback.arrived);
+            state.on_delay(now, at, feedback.arrived);
         }
         let Path { sent, detector, budget, .. } = state;
         let largest = feedback.largest.0;
         let arrived = (0..128).rev().filter(|index| feedback.received >> index & 1 == 1);
-        for packet in arrived.filter_map(|index| largest.checked_sub(index + 1)).chain([largest]) {
+        for packet in
+            arrived.filter_map(|index| largest.checked_sub(index + 1 + u64::from(feedback.back))).chain([largest])
+        {
             match sent.on_acked(now, packet) {
                 Acked::Known => {}
                 Acked::InTime(Arrival { symbol, took, behind }) => {
@@ -227,8 +233,11 @@ impl<I: Item> Hop<I> {
 
     /// Returns the time of the next probe of a path, while packets are outstanding.
     pub(super) fn silence_due(&self, path: &Path) -> Option<Instant> {
-        let waits = if self.is_multipath() { path.sent.has_open() } else { self.symbols.are_alive() };
-        waits.then(|| path.sent.silence_due(&path.detector, self.longest_wait(path)))
+        let wait = self.longest_wait(path);
+        if self.is_multipath() {
+            return path.sent.silent_from(&path.detector, wait);
+        }
+        self.symbols.are_alive().then(|| path.sent.silence_due(&path.detector, wait))
     }
 
     /// Resends the last packet, or a combination of all unacknowledged ones, as a probe.

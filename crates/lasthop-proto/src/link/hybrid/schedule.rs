@@ -6,6 +6,7 @@
 //! in order. If fewer packets are waiting, the path stays idle, because the faster paths deliver all of them sooner.
 
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
+use super::limits;
 use super::path::{Path, PathId};
 use super::symbols::Rank;
 use super::{Hop, Outgoing};
@@ -13,6 +14,9 @@ use crate::time::{Duration, Instant};
 
 /// Maximum number of staged packets.
 const MOST_STAGED: u64 = 8192;
+
+/// Maximum number of waiting packets of light flows, and of packets without repair.
+const MOST_LIGHT: usize = 256;
 
 /// Time after which a path that carries nothing is probed, so that its delay stays known.
 const QUIET: Duration = Duration::from_secs(1);
@@ -41,7 +45,7 @@ impl<I: Item> Hop<I> {
 
     /// Returns the mean one-way delay of a path, relative to an offset that all paths have in common, in nanoseconds.
     fn delay(&self, path: &Path) -> i64 {
-        let offset = self.paths.iter().find_map(Path::delay).unwrap_or(0);
+        let offset = self.paths.iter().find_map(Path::first_delay).unwrap_or(0);
         path.one_way(offset) + path.detector.excess().as_nanos() as i64
     }
 
@@ -96,10 +100,14 @@ impl<I: Item> Hop<I> {
     fn stage(&mut self, now: Instant) {
         let usable = || self.path_ids().filter(|path| self.is_usable(*path));
         let most = usable().map(|path| self.packets_before(now, path)).max().unwrap_or(0);
-        let trip = usable().map(|path| self.path(path).detector.shortest()).min().unwrap_or_default();
-        let (rate, window) = (self.total_rate(), self.window().saturating_add(most));
+        let trip = usable().map(|path| self.path(path).detector.stall()).max().unwrap_or_default();
+        let rate = self.total_rate();
+        let window = (self.window() + most).min(limits::third(self.config.memory));
         self.ingress.tune(trip, rate);
-        while (self.symbols.staged(Rank::Bulk) as u64) <= most && self.symbols.may_send(window) {
+        while (self.symbols.staged(Rank::Bulk) as u64) <= most
+            && self.symbols.staged(Rank::Light) + self.bare.len() < MOST_LIGHT
+            && self.symbols.may_send(window)
+        {
             let Some(item) = self.ingress.pop(now) else { return };
             if item.traffic() == Traffic::Bare {
                 self.bare.push_back(item);
@@ -148,7 +156,7 @@ impl<I: Item> Hop<I> {
         let other = self.best_path(now, Some(path));
         let (own, state) = (self.path(path), self.path(other));
         let time = state.control.pacer.time_for(bytes);
-        let wanted = own.is_suspect() || own.budget.is_lossy();
+        let wanted = own.is_suspect() || own.budget.lost_lately(now);
         if other != path && wanted && state.control.may_code(now) && state.budget.allows(now, time) {
             self.symbols.copy_elsewhere(now, symbol, path);
         }

@@ -8,7 +8,7 @@ use super::path::{Path, PathId, micros};
 use super::redundancy::{BLOCK, BLOCK_WAIT, IDLE};
 use super::settings::Repair;
 use super::symbols::{Load, Rank};
-use super::{ARRIVED_BYTES, FEEDBACK_BYTES, Hop, Outgoing};
+use super::{FEEDBACK_BYTES, Hop, MULTIPATH_BYTES, Outgoing};
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 
@@ -125,7 +125,15 @@ impl<I: Item> Hop<I> {
         let mut bytes = FEEDBACK_BYTES;
         if several {
             feedback.arrived = micros(state.account.at());
-            bytes += ARRIVED_BYTES;
+            let far = if state.was_far { None } else { state.history.poll_report(feedback.largest.0) };
+            state.was_far = far.is_some();
+            if let Some((back, received)) = far {
+                (feedback.back, feedback.received) = (back, received);
+            }
+            if state.history.is_due(feedback.largest.0) {
+                state.account.go_on(now, trip, rate);
+            }
+            bytes += MULTIPATH_BYTES;
         }
         (feedback.floor, feedback.beyond) = self.receiver.state();
         self.counters.feedback += 1;
@@ -156,7 +164,7 @@ impl<I: Item> Hop<I> {
         if self.repeats() {
             let Self { ingress, paths, .. } = self;
             let Path { detector, control, .. } = &paths[path.index()];
-            ingress.tune(detector.shortest(), control.rate());
+            ingress.tune(detector.stall(), control.rate());
         }
         let item = self.ingress.pop(now)?;
         let repeats = self.repeats();

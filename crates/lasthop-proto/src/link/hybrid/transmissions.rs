@@ -347,6 +347,13 @@ impl Transmissions {
         self.quiet + detector.silence(wait, self.probes)
     }
 
+    /// Returns the time at which one of several paths counts as silent: no feedback has arrived since then, and since the
+    /// oldest outstanding transmission.
+    pub fn silent_from(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
+        let oldest = self.sent.iter().find(|sent| sent.open)?;
+        Some(self.heard.max(oldest.at) + detector.silence(wait, self.probes))
+    }
+
     /// Records that the path is silent, and is probed.
     pub fn on_silence(&mut self, now: Instant) {
         self.quiet = now;
