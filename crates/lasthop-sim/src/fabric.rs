@@ -4,33 +4,35 @@ mod books;
 mod charge;
 mod departures;
 mod held;
+mod losses;
 mod managed;
 mod onward;
 mod roaming;
+mod tap;
 
 use std::collections::VecDeque;
 
 use lasthop_proto::node::{Port, Why};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
-use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 
 pub use self::books::capture_points;
 use self::books::unjudged;
+use self::losses::Losses;
 use self::onward::Onward;
 use self::roaming::Roaming;
+pub use self::tap::Tap;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
 use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Media};
-use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
-use crate::meter::Meter;
+use crate::measure::{FlowReport, PathReport};
 use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
-use crate::trace::{DropReason, Trace, What};
+use crate::trace::{DropReason, What};
 
 /// Far end of a leg.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,25 +120,15 @@ pub struct Fabric {
     pub letters: Letters,
     pub handoffs: VecDeque<(Receiver, Handle)>,
     pub flows: Vec<FlowReport>,
-    pub ledger: LossLedger,
-    /// Indicates whether timeouts are checked against actual losses.
-    judges_timeouts: Switch,
-    /// Place of each segment's last loss, if an element reports causes of losses.
-    truth: Option<LossTruth>,
+    losses: Losses,
     pub frames: u64,
-    pub trace: Option<Trace>,
-    /// Delays and waiting times, if measured.
-    pub meter: Option<Box<Meter>>,
-    /// Indicates whether packets are recorded or measured. Checked for every packet.
-    watch: Switch,
+    pub tap: Tap,
     /// The moving host, if any.
     pub roaming: Option<Box<Roaming>>,
-    /// Flow to record; all flows if `None`.
-    pub only: Option<FlowId>,
 }
 
 impl Fabric {
-    pub fn new(network: &Network, root: Root, trace: Option<Trace>, meter: Option<Box<Meter>>) -> Self {
+    pub fn new(network: &Network, root: Root, tap: Tap) -> Self {
         // The elements of each leg nearest to the node and nearest to the link.
         let mut through = vec![None; network.links.len() * 2];
         let mut outermost = vec![None; network.links.len() * 2];
@@ -217,15 +209,10 @@ impl Fabric {
             letters: Letters::new(network),
             handoffs: VecDeque::new(),
             flows: vec![unjudged(network); network.flows.len()],
-            ledger: LossLedger::default(),
-            judges_timeouts: if network.varies() { Switch::On } else { Switch::Off },
-            truth: network.judges_losses().then(LossTruth::default),
+            losses: Losses::new(network),
             frames: 0,
-            watch: if trace.is_some() || meter.is_some() { Switch::On } else { Switch::Off },
-            trace,
-            meter,
+            tap,
             roaming,
-            only: None,
         };
         fabric.settle_down(network);
         fabric.look_onward(network);
@@ -238,18 +225,14 @@ impl Fabric {
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit_from_end(endpoint ^ 1);
-        if self.watch.is_on()
-            && let Some(meter) = &mut self.meter
+        if self.tap.is_on()
+            && let Some(meter) = &mut self.tap.meter
         {
             meter.originate(now, endpoint, frame);
         }
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
-            let packet = self.pool.get(frame.handle());
-            self.ledger.resend(packet);
-            if self.judges_timeouts.is_on() {
-                self.ledger.send_again(packet);
-            }
+            self.losses.resend(self.pool.get(frame.handle()));
         }
         self.send(now, hop, frame, None);
         frame.payload()
@@ -267,15 +250,12 @@ impl Fabric {
         };
         if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
-            self.ledger.resend(packet);
-            if self.judges_timeouts.is_on() {
-                self.ledger.send_again(packet);
-            }
+            self.losses.resend(packet);
         }
         // A control frame ends at the other end of its link.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut self.tap.meter {
             meter.leave(now, element, why, frame.handle(), self.pool.get(frame.handle()));
         }
         if let Some(side) = port.0.checked_sub(Port::WIRELESS.0 + 1) {
@@ -315,7 +295,7 @@ impl Fabric {
 
     #[inline(always)]
     fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
-        if self.watch.is_on() {
+        if self.tap.is_on() {
             self.watch_sent(now, id, frame);
         }
         if let Leg { carrier: Carrier::Own(wire), report, onward, .. } = &mut self.legs[id.0 as usize] {
@@ -343,8 +323,8 @@ impl Fabric {
         let (sent, next) = wire.arrive(now);
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         let sent = sent?;
-        if self.watch.is_on()
-            && let Some(meter) = &mut self.meter
+        if self.tap.is_on()
+            && let Some(meter) = &mut self.tap.meter
         {
             meter.cross(id, sent.frame.handle(), sent.start());
         }
@@ -413,7 +393,7 @@ impl Fabric {
     /// Processes the arrival of a frame at the far end of its leg.
     #[inline(always)]
     fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if self.watch.is_on() && self.trace.is_some() {
+        if self.tap.is_on() && self.tap.records() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
         // Nearly all frames go to one of these two. A match of all four compiles to a jump table, which the processor
