@@ -55,7 +55,7 @@ queue = "1000 packets"
 
 
 def scenario(args, first, second, base):
-    app = 'kind = "quic"\n' if args.app == "quic" else ""
+    app = 'app = "quic"\n' if args.app == "quic" else ""
     size = args.size
     flows = "".join(f'[flows.download-{n}]\nfrom = "server"\nto = "site"\nsize = "{size}"\n{app}' for n in range(args.flows))
     return f"""seed = {args.seed}

@@ -41,7 +41,6 @@ struct Shape {
     routers: Vec<bool>,
     links: Vec<[usize; 2]>,
     /// Link, and index of the link's end.
-    bundles: Vec::new(),
     elements: Vec<(usize, usize)>,
     flows: Vec<[usize; 2]>,
 }
@@ -70,6 +69,7 @@ fn network(shape: &Shape) -> Network {
                 directions: [direction(), direction()],
             })
             .collect(),
+        bundles: Vec::new(),
         elements: shape
             .elements
             .iter()

@@ -212,6 +212,9 @@ impl<I: Item> Hop<I> {
             self.symbols.advance(now);
             self.path_mut(path).sent.forget();
         }
+        if self.is_multipath() {
+            self.copy_overdue(now, path);
+        }
         if self.silence_due(self.path(path)).is_none_or(|due| due > now) {
             return;
         }

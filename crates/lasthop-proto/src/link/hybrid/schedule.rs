@@ -162,6 +162,19 @@ impl<I: Item> Hop<I> {
         }
     }
 
+    /// Copies packets that should have arrived on a path by now on another one: packets on the other paths wait for them.
+    /// Unlike those declared lost, they say nothing about the path's losses.
+    pub(super) fn copy_overdue(&mut self, now: Instant, path: PathId) {
+        let age = self.path(path).detector.patience();
+        while let Some(symbol) = self.path_mut(path).sent.next_overdue(now, age) {
+            let other = self.path(self.best_path(now, Some(path)));
+            let time = other.control.pacer.time_for(1500);
+            if other.control.may_code(now) && other.budget.allows(now, time) {
+                self.symbols.copy_elsewhere(now, symbol, path);
+            }
+        }
+    }
+
     /// Returns whether an idle path is to be probed: its delay is unknown or old, and packets were sent lately.
     pub(super) fn wants_probe(&self, now: Instant, path: PathId) -> bool {
         self.probe_due(path).is_some_and(|due| due <= now)

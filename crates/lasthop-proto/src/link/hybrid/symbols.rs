@@ -214,6 +214,9 @@ impl<I: Item> Symbols<I> {
     /// Plans a copy of a symbol just sent on `path`, on another one.
     pub fn copy_elsewhere(&mut self, now: Instant, symbol: Symbol, path: PathId) {
         let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
+        if carried.state != State::Alive {
+            return;
+        }
         carried.queued = carried.queued.saturating_add(1);
         self.order += 1;
         let rank = usize::from(carried.label.class == Class::Ordered);

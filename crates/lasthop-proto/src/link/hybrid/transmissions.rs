@@ -92,6 +92,8 @@ pub(super) struct Transmissions {
     sent: VecDeque<Sent>,
     /// Number of open ones.
     open: usize,
+    /// Number of the first one that [`Self::next_overdue`] has not passed.
+    copied: u64,
     /// Time of the last one that elicits feedback.
     last: Option<Instant>,
     /// Transmissions declared lost, by number, with the symbol and the time of each. Every report may show that some of
@@ -118,6 +120,7 @@ impl Transmissions {
             first: 0,
             sent: VecDeque::new(),
             open: 0,
+            copied: 0,
             last: None,
             lost: BTreeMap::new(),
             largest_acked: None,
@@ -330,6 +333,27 @@ impl Transmissions {
         }
         self.forget();
         symbols
+    }
+
+    /// Returns the symbol of the next outstanding transmission that is older than `age`, each once, in ascending order.
+    pub fn next_overdue(&mut self, now: Instant, age: Duration) -> Option<Symbol> {
+        self.copied = self.copied.max(self.first);
+        while let Some(sent) = self.sent.get((self.copied - self.first) as usize) {
+            if sent.open && sent.at + age > now {
+                return None;
+            }
+            self.copied += 1;
+            if let Some(symbol) = sent.symbol.filter(|_| sent.open) {
+                return Some(symbol);
+            }
+        }
+        None
+    }
+
+    /// Returns the time at which the next outstanding transmission is older than `age`.
+    pub fn overdue_at(&self, age: Duration) -> Option<Instant> {
+        let first = self.copied.saturating_sub(self.first) as usize;
+        self.sent.range(first.min(self.sent.len())..).find(|sent| sent.open).map(|sent| sent.at + age)
     }
 
     /// Returns the time at which to search for lost transmissions.
