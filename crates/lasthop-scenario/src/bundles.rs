@@ -47,10 +47,11 @@ impl Bundles {
         Ok(Self(bundles))
     }
 
-    /// Returns whether a link belongs to a bundle that has another link among `links`.
+    /// Returns whether a link belongs to a bundle that has another link between the same nodes among `links`.
     pub(crate) fn joins(&self, link: &Link, links: &[Link]) -> bool {
         let own = self.0.iter().find(|names| names.contains(&link.name));
-        own.is_some_and(|names| links.iter().any(|other| names.contains(&other.name)))
+        let same = |other: &Link, names: &[String]| names.contains(&other.name) && other.between == link.between;
+        own.is_some_and(|names| links.iter().any(|other| same(other, names)))
     }
 
     /// Returns the bundles, after checking that the links of each join the same two routers. The first link of each is

@@ -162,8 +162,8 @@ fn a_path_returns() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the paths do, each packet arrives at most once, in order while none is passed on early; and all of them
-    /// if none is given up.
+    /// Each packet arrives at most once over any two paths, in order while none is passed on early; and all of them if
+    /// none is given up.
     #[test]
     fn packets_arrive_once_and_in_order(
         delays in prop::array::uniform2(1u64..120), jitter in prop::array::uniform2(0u64..40),

@@ -37,12 +37,12 @@ pub(super) struct Detector {
     epoch: Instant,
     /// Mean time to the report of a transmission, in nanoseconds, whether later ones were reported before or not.
     mean: Mean,
-    /// Mean time to the report of a transmission that no later one has overtaken, in nanoseconds.
+    /// The same for transmissions reported before all later ones.
     mean_in_order: Mean,
     /// Allowance for reordering, in quarters of the shortest round trip.
     tolerance: u32,
-    /// Maxima, in this period and the previous one, of the time to the report of transmissions that were overtaken by
-    /// [`THRESHOLD`] others, while frames are reordered.
+    /// Maxima, in this period and the previous one, of the time to the report of transmissions that arrived behind
+    /// [`THRESHOLD`] later ones, while frames are reordered.
     latest_report: [Duration; 2],
     report_epoch: Instant,
     /// Time within which nearly all transmissions are reported, while frames are reordered.
