@@ -174,7 +174,7 @@ fn schemes_decide_what_the_base_station_does() {
             let expected = match repair {
                 LinkRepair::Repeat => Repair::Repeat,
                 // AIRMAIL's ends differ.
-                LinkRepair::Adaptive | LinkRepair::Airmail => Repair::Adaptive,
+                LinkRepair::Adaptive | LinkRepair::Multipath | LinkRepair::Airmail => Repair::Adaptive,
                 LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
             };
             for (spec, reports) in network.elements.iter().zip([Reports::Periodic, Reports::OnEvent]) {

@@ -28,7 +28,7 @@ use crate::leg::LegId;
 use crate::letters::Letters;
 use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Media};
 use crate::measure::{FlowReport, PathReport};
-use crate::network::{ElementSpec, Network, NodeId, NodeKind};
+use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
@@ -43,8 +43,8 @@ enum Far {
     Watched,
     /// A router without an element on this link.
     Router(Table),
-    /// An element's wireless port.
-    Element(usize),
+    /// A port of an element.
+    Element(usize, Port),
 }
 
 /// One direction of a link, with its state and counters.
@@ -113,6 +113,8 @@ pub struct Fabric {
     /// Indicates for each endpoint whether it limits its backlog in the host's queue.
     asks: Vec<bool>,
     elements: Vec<ElementPlace>,
+    /// Legs of each element's ports after the first wireless one.
+    side_legs: Vec<Vec<LegId>>,
     pub pool: PacketPool,
     /// Contents of QUIC's datagrams.
     pub letters: Letters,
@@ -142,6 +144,15 @@ impl Fabric {
             }
         }
         let roaming = Roaming::new(network, &through);
+        let mut side_legs = vec![Vec::new(); network.elements.len()];
+        let mut side_ends = vec![None; network.links.len() * 2];
+        for (index, spec) in network.elements.iter().enumerate() {
+            for (port, link) in (Port::WIRELESS.0 + 1..).map(Port).zip(network.more_links(spec)) {
+                let leg = leg_from(network, spec.node, *link);
+                side_legs[index].push(leg);
+                side_ends[leg.0 as usize] = Some((index, port));
+            }
+        }
         let routes = roaming.as_ref().map_or_else(|| Routes::new(network, &through), |roaming| roaming.first());
         let table = |node| routes.table(node).expect("every forwarding node has a table");
         let place = |(spec, [inner, outer]): (&ElementSpec, [Option<usize>; 2])| ElementPlace {
@@ -157,8 +168,9 @@ impl Fabric {
         for link in &network.links {
             for (direction, carrier) in Direction::BOTH.into_iter().zip(carriers.by_ref()) {
                 let node = link.ends[1 - direction.index()];
-                let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
-                    (Some(element), _) => Far::Element(element),
+                let element = outermost[legs.len() ^ 1].map(|element| (element, Port::WIRELESS));
+                let far = match (element.or(side_ends[legs.len() ^ 1]), network.nodes[node.0].kind) {
+                    (Some((element, port)), _) => Far::Element(element, port),
                     (None, NodeKind::Host) if roaming::watches(network, node) => Far::Watched,
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(table(node)),
@@ -192,6 +204,7 @@ impl Fabric {
             asks: network.flows.iter().flat_map(departures::asks).collect(),
             routes,
             elements,
+            side_legs,
             pool: PacketPool::default(),
             letters: Letters::new(network),
             handoffs: VecDeque::new(),
@@ -244,6 +257,10 @@ impl Fabric {
         let frame = self.pool.commit(to);
         if let Some(meter) = &mut self.tap.meter {
             meter.leave(now, element, why, frame.handle(), self.pool.get(frame.handle()));
+        }
+        if let Some(side) = port.0.checked_sub(Port::WIRELESS.0 + 1) {
+            let leg = self.side_legs[element][usize::from(side)];
+            return self.transmit(now, leg, frame);
         }
         let neighbour = if port == Port::WIRELESS { outer } else { inner };
         if let Some(element) = neighbour {
@@ -394,8 +411,8 @@ impl Fabric {
     /// Implements [`Self::arrive`] for ends that process the frame.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, now: Instant, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if let Far::Element(element) = far {
-            return Some((Receiver::Element(element, Port::WIRELESS), frame.handle()));
+        if let Far::Element(element, port) = far {
+            return Some((Receiver::Element(element, port), frame.handle()));
         }
         self.notice(now, frame);
         Some((Receiver::Endpoint(frame.to()), frame.handle()))
@@ -404,6 +421,11 @@ impl Fabric {
 
 /// Returns the leg that an element precedes: its link, in the direction away from its node.
 pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
-    let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
-    LegId::new(spec.link, away)
+    leg_from(network, spec.node, spec.link)
+}
+
+/// Returns the direction of a link away from a node.
+fn leg_from(network: &Network, node: NodeId, link: LinkId) -> LegId {
+    let away = if network.links[link.0].ends[0] == node { Direction::Down } else { Direction::Up };
+    LegId::new(link, away)
 }

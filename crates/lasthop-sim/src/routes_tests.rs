@@ -41,6 +41,7 @@ struct Shape {
     routers: Vec<bool>,
     links: Vec<[usize; 2]>,
     /// Link, and index of the link's end.
+    bundles: Vec::new(),
     elements: Vec<(usize, usize)>,
     flows: Vec<[usize; 2]>,
 }

@@ -163,14 +163,19 @@ impl Simulation {
         });
         let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
-        let site = |spec: &ElementSpec| Site {
-            node: &network.nodes[spec.node.0].name,
-            rate: network.rate_from(spec.node, spec.link),
-            medium: &network.links[spec.link.0].medium,
-            root,
-            watch,
+        let build = |spec: &ElementSpec| {
+            let more: Vec<_> =
+                network.more_links(spec).iter().map(|link| network.rate_from(spec.node, *link)).collect();
+            spec.element.build(&Site {
+                node: &network.nodes[spec.node.0].name,
+                rate: network.rate_from(spec.node, spec.link),
+                more: &more,
+                medium: &network.links[spec.link.0].medium,
+                root,
+                watch,
+            })
         };
-        let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
+        let elements: Vec<_> = network.elements.iter().map(build).collect();
         let mover = handoffs::Mover::new(network, root, watch, fabric.roaming_flows());
         let nodes = endpoints.len() + elements.len() + sources.len();
         let mut alarms = Tournament::new(nodes + usize::from(mover.is_some()));

@@ -22,7 +22,7 @@ impl Fabric {
         let unseen = self.roaming.is_none()
             && !self.tap.records()
             && !leg.errors.strike()
-            && !matches!(leg.far, Far::Element(_));
+            && !matches!(leg.far, Far::Element(..));
         match &leg.carrier {
             Carrier::Own(_) if ends_here && unseen => {
                 let Some(wire) = DuplexDirection::new(&link.directions[direction], link.delay) else {

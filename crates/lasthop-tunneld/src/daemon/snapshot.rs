@@ -1,7 +1,7 @@
 //! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
-use lasthop_proto::link::hybrid::Counters;
+use lasthop_proto::link::hybrid::{Counters, PathId};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ const IDLE: Duration = Duration::from_secs(15);
 /// Returns the state of repair according to recent datagrams.
 fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
-    if is_idle { "idle" } else { link.hop.state(now).name() }
+    if is_idle { "idle" } else { link.hop.state(now, PathId::FIRST).name() }
 }
 
 impl PeerSnapshot {
@@ -256,11 +256,12 @@ impl PeerSnapshot {
             unanswered: hearing.unanswered,
             address: link.path.map(shown),
             mtu: link.mtu(now).saturating_sub(in_front),
-            rate: link.hop.rate(),
+            rate: link.hop.rate(PathId::FIRST),
             finds_rate: link.plan.rate.is_none(),
             state: state(link, hearing, now).to_owned(),
-            rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
-            loss: link.hop.loss() as f64 / 1e6,
+            rtt_seconds: (link.up && counters.frames.packets > 0)
+                .then(|| seconds(link.hop.round_trip(PathId::FIRST).as_nanos())),
+            loss: link.hop.loss(PathId::FIRST) as f64 / 1e6,
             waiting: link.waiting(),
             traffic: counters.into(),
             hop: hop.into(),
