@@ -1,5 +1,8 @@
-//! Scripts and styles that draw [figures](crate::figures) on a page: uPlot, and a script around it that takes a figure
-//! as JSON.
+//! Style of [figures](crate::figures) on a page. For pages whose figures change, also a script that draws them: uPlot, and
+//! a script around it that takes a figure as JSON.
+
+/// Style sheet for figures: their colours, light and dark, and the tables of their numbers.
+pub const FIGURES_STYLE: &str = include_str!("../assets/charts/figures.css");
 
 /// Chart library uPlot (MIT), as a script that defines `uPlot`.
 pub const UPLOT_SCRIPT: &str = include_str!("../assets/charts/uPlot.iife.min.js");
@@ -11,13 +14,5 @@ pub const UPLOT_STYLE: &str = include_str!("../assets/charts/uPlot.min.css");
 pub const CHARTS_SCRIPT: &str = include_str!("../assets/charts/charts.js");
 
 /// Style sheet for the output of that script.
-pub const CHARTS_STYLE: &str = include_str!("../assets/charts/charts.css");
-
-/// Serializes `value` as JSON for a `script` element: it contains neither an end tag nor the beginning of a comment.
-///
-/// # Errors
-///
-/// Returns an error if `value` cannot be serialized as JSON.
-pub fn json_for_script(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
-    Ok(serde_json::to_string(value)?.replace('<', "\\u003c"))
-}
+pub const CHARTS_STYLE: &str =
+    concat!(include_str!("../assets/charts/figures.css"), include_str!("../assets/charts/charts.css"));

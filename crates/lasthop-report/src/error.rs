@@ -33,9 +33,6 @@ pub enum ReportError {
     /// A page could not be filled in.
     #[error("cannot fill in the page: {0}")]
     Page(#[from] minijinja::Error),
-    /// A figure could not be written as JSON.
-    #[error("cannot write JSON: {0}")]
-    Json(#[from] serde_json::Error),
     /// The columns of a row differ from the expected ones.
     #[error("row {row}: {problem}")]
     Row {

@@ -1,19 +1,20 @@
-//! A study as one self-contained page: it needs no network, and scripts only to draw its figures. Without scripts it
-//! shows images.
+//! A study as one self-contained page, which needs neither a network nor scripts.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
-use crate::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE, json_for_script};
+use crate::charts::FIGURES_STYLE;
 use crate::error::ReportError;
-use crate::figures::{Colours, Figure, palette};
+use crate::figures::{Colours, Numbers};
 use crate::markup::escape;
 use crate::pivot::{self, Line, Pivot, Published, Runs};
 use crate::study::{Claim, Deviation, FAR, Holds, NamedFigure, Study, Table};
 
 const TEMPLATE: &str = include_str!("../templates/index.html.j2");
 const FIGURES_TEMPLATE: &str = include_str!("../templates/figures.html.j2");
+/// Template of one figure, which both pages include.
+const FIGURE_TEMPLATE: &str = include_str!("../templates/figure.html.j2");
 const STYLE: &str = include_str!("../templates/style.css");
 
 /// Page of tables and figures about something that is not a study.
@@ -54,7 +55,7 @@ struct FiguresView<'a> {
     remarks: &'a [String],
     tables: &'a [TextTable],
     figures: Vec<FigureView<'a>>,
-    charts: ChartsView,
+    figures_style: &'static str,
     command: &'a str,
 }
 
@@ -62,7 +63,7 @@ struct FiguresView<'a> {
 ///
 /// # Errors
 ///
-/// Returns an error if a figure cannot be drawn.
+/// Returns an error if the page cannot be filled in.
 pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
     let FigurePage { title, subtitle, remarks, tables, figures, command } = page;
     let view = FiguresView {
@@ -72,15 +73,15 @@ pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
         remarks,
         tables,
         figures: figure_views(figures),
-        charts: charts_view(figures)?,
+        figures_style: FIGURES_STYLE,
         command,
     };
-    let mut environment = environment();
+    let mut environment = environment()?;
     environment.add_template("figures.html", FIGURES_TEMPLATE)?;
     Ok(environment.get_template("figures.html")?.render(Serde(&view))?)
 }
 
-fn environment() -> Environment<'static> {
+fn environment() -> Result<Environment<'static>, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     // The engine's own escaping also replaces slashes, which would hide the names of cells from text search.
@@ -88,7 +89,8 @@ fn environment() -> Environment<'static> {
         let text = value.to_string();
         Ok(out.write_str(&if value.is_safe() { text } else { escape(&text) })?)
     });
-    environment
+    environment.add_template("figure.html", FIGURE_TEMPLATE)?;
+    Ok(environment)
 }
 
 /// Returns the colours of each figure of a page: a series has the same colour in all figures.
@@ -97,38 +99,23 @@ fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
 }
 
 fn figure_views(figures: &[NamedFigure]) -> Vec<FigureView<'_>> {
-    let views = figures.iter().zip(colours(figures)).map(|(named, colours)| FigureView {
-        id: &named.id,
-        caption: &named.caption,
-        svg: named.figure.render_svg_element(&named.alt, &colours),
+    let views = figures.iter().zip(colours(figures)).map(|(named, colours)| {
+        let Numbers { headings, rows, total } = named.figure.numbers();
+        let svg = named.figure.render_svg_element(&named.alt, &colours);
+        FigureView { id: &named.id, caption: &named.caption, svg, headings, rows, total }
     });
     views.collect()
-}
-
-fn charts_view(figures: &[NamedFigure]) -> Result<ChartsView, ReportError> {
-    let data = figures.iter().zip(colours(figures)).map(|(named, colours)| FigureData {
-        id: &named.id,
-        alt: &named.alt,
-        figure: &named.figure,
-        colours: colours.into_iter().map(palette).collect(),
-    });
-    Ok(ChartsView {
-        styles: [UPLOT_STYLE, "\n", CHARTS_STYLE].concat(),
-        library: UPLOT_SCRIPT.trim_end(),
-        script: CHARTS_SCRIPT.trim_end(),
-        figures: json_for_script(&data.collect::<Vec<_>>())?,
-    })
 }
 
 /// Renders the page of `study`.
 ///
 /// # Errors
 ///
-/// Returns an error if a figure cannot be drawn.
+/// Returns an error if the page cannot be filled in.
 pub fn index_html(study: &Study) -> Result<String, ReportError> {
-    let mut environment = environment();
+    let mut environment = environment()?;
     environment.add_template("index.html", TEMPLATE)?;
-    let page = Page::of(study)?;
+    let page = Page::of(study);
     Ok(environment.get_template("index.html")?.render(Serde(&page))?)
 }
 
@@ -151,26 +138,7 @@ struct Page<'a> {
     claims: Vec<ClaimView<'a>>,
     tables: Vec<TableView<'a>>,
     figures: Vec<FigureView<'a>>,
-    charts: Option<ChartsView>,
-}
-
-/// Scripts and data that draw the figures.
-#[derive(Serialize)]
-struct ChartsView {
-    styles: String,
-    library: &'static str,
-    script: &'static str,
-    /// JSON list of [`FigureData`].
-    figures: String,
-}
-
-#[derive(Serialize)]
-struct FigureData<'a> {
-    id: &'a str,
-    alt: &'a str,
-    figure: &'a Figure,
-    /// Indices of the series' colours among the six colours.
-    colours: Vec<usize>,
+    figures_style: &'static str,
 }
 
 #[derive(Serialize)]
@@ -232,13 +200,15 @@ struct FigureView<'a> {
     id: &'a str,
     caption: &'a str,
     svg: String,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Total number of rows, of which the first ones are present.
+    total: usize,
 }
 
 impl<'a> Page<'a> {
-    fn of(study: &'a Study) -> Result<Self, ReportError> {
-        let figures = figure_views(&study.figures);
-        let charts = if figures.is_empty() { None } else { Some(charts_view(&study.figures)?) };
-        Ok(Self {
+    fn of(study: &'a Study) -> Self {
+        Self {
             style: STYLE.trim_end(),
             id: &study.id,
             title: &study.title,
@@ -259,9 +229,9 @@ impl<'a> Page<'a> {
             notes: &study.notes,
             claims: study.claims.iter().map(|claim| ClaimView::of(study, claim)).collect(),
             tables: study.tables.iter().map(|table| TableView::of(study, table)).collect(),
-            figures,
-            charts,
-        })
+            figures: figure_views(&study.figures),
+            figures_style: FIGURES_STYLE,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::axis::Axis;
 use super::font::text_width;
 use super::plot::{self, Frame, Sample};
-use super::scene::{Align, Colour, Run, Scene, colour};
+use super::scene::{Align, Colour, Group, Run, Scene, colour};
 
 /// Bar chart.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -87,7 +87,8 @@ impl BarChart {
             let Some(bar) = series.bars.get(group).copied().flatten() else { continue };
             let name = if series.name.is_empty() { String::new() } else { format!(", {}", series.name) };
             let words = plot::number_words(bar.value, bar.ci95, bar.published);
-            scene.datum(format!("{}{name}: {words}", self.groups[group]), |scene| {
+            let words = format!("{}{name}: {words}", self.groups[group]);
+            scene.group(Group::Datum(words), |scene| {
                 draw_bar(scene, (frame, axis), (top + number as f64 * thickness, thickness), bar, colour(number));
             });
         }

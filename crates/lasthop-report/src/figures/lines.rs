@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::axis::{Axis, Scale};
 use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
-use super::scene::{Mark, Scene, colour};
+use super::scene::{Group, Mark, Scene, colour};
 use super::sequence::dot_colour;
 
 /// Line chart.
@@ -98,7 +98,7 @@ impl LineChart {
             scene.path(shown.iter().map(|point| at(point)).collect(), colour, 2.0);
             for point in shown {
                 let (x, y) = at(point);
-                scene.datum(words(&series.name, point), |scene| {
+                scene.group(Group::Datum(words(&series.name, point)), |scene| {
                     if let Some(ci) = point.ci95 {
                         let (low, high) = (frame.y(&y_axis, low_end(point)), frame.y(&y_axis, point.y + ci));
                         plot::error_bar(scene, x, low, high, colour);

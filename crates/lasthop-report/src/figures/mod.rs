@@ -8,6 +8,7 @@ mod bars;
 mod data;
 mod font;
 mod lines;
+mod numbers;
 mod plot;
 mod raster;
 mod scene;
@@ -19,6 +20,7 @@ mod trace_series;
 pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarSeries};
 pub use lines::{LineChart, LinePoint, LineSeries, StepSeries, WindowPlot};
+pub use numbers::Numbers;
 pub use sequence::{SequencePlot, SequenceSeries};
 pub use trace_series::{TransferCollector, TransferSeries, sequence_series, transfer_series, window_series};
 
@@ -64,11 +66,6 @@ impl Colours {
         let of = |name: &&String| colours.iter().find(|(known, _)| known == name).map_or(0, |it| it.1);
         names.iter().map(|group| group.iter().map(of).collect()).collect()
     }
-}
-
-/// Returns the index of a number of [`Colours`] among the six colours of the pages' charts.
-pub const fn palette(colour: usize) -> usize {
-    sequence::palette(colour)
 }
 
 /// Figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, in addition to the fields of the chart, as
@@ -200,7 +197,7 @@ mod tests {
         let figures = [window(&["B", "X"]), window(&["Y", "A"]), lines(&["A", "B", "C", "D", "E"])];
         let colours = Colours::across(&figures.each_ref());
         assert_eq!(colours, [vec![1, 0], vec![1, 0], vec![0, 1, 2, 3, 4]]);
-        let palette: Vec<usize> = colours[2].iter().map(|number| palette(*number)).collect();
+        let palette: Vec<usize> = colours[2].iter().map(|number| sequence::palette(*number)).collect();
         assert_eq!(palette, [0, 2, 4, 1, 3], "five places among six colours");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::font::text_width;
-use super::scene::{Align, Colour, Mark, Point, Run, Scene};
+use super::scene::{Align, Colour, Group, Mark, Point, Run, Scene};
 
 /// Width of a figure in units.
 pub const WIDTH: u32 = 900;
@@ -75,8 +75,10 @@ pub fn head(scene: &mut Scene, title: &str, legend: &[(String, Sample)]) {
         let y = TITLE_HEIGHT + (number as f64 + 0.5) * LEGEND_LINE;
         for &(entry, x) in line {
             let (name, sample) = &legend[entry];
-            draw_sample(scene, *sample, (x, y));
-            scene.text((x + LEGEND_SAMPLE + 6.0, y), name, LABEL_SIZE, Align::Left, Run::Across);
+            scene.group(Group::Entry, |scene| {
+                draw_sample(scene, *sample, (x, y));
+                scene.text((x + LEGEND_SAMPLE + 6.0, y), name, LABEL_SIZE, Align::Left, Run::Across);
+            });
         }
     }
 }

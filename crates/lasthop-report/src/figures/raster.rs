@@ -50,7 +50,7 @@ fn draw_shapes(image: &mut Pixmap, shapes: &[Shape]) {
             Shape::Text { at, text, size, align, run } => {
                 fill(image, letters(*at, text, *size, (*align, *run)), Colour::Ink);
             }
-            Shape::Datum { shapes, .. } => draw_shapes(image, shapes),
+            Shape::Group { shapes, .. } => draw_shapes(image, shapes),
         }
     }
 }

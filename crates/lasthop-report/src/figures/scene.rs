@@ -94,8 +94,17 @@ pub enum Shape {
     Disc { centre: Point, radius: f64, colour: Colour },
     /// Text, centred vertically at its anchor.
     Text { at: Point, text: String, size: f64, align: Align, run: Run },
-    /// Shapes of one datum, and the numbers that they show.
-    Datum { words: String, shapes: Vec<Self> },
+    /// Shapes that belong together.
+    Group { what: Group, shapes: Vec<Self> },
+}
+
+/// Meaning of a group of shapes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// One datum, which the words describe.
+    Datum(String),
+    /// Entry of the legend.
+    Entry,
 }
 
 /// Shapes, drawn in order.
@@ -130,12 +139,12 @@ impl Scene {
         self.shapes.push(Shape::Text { at, text: text.to_owned(), size, align, run });
     }
 
-    /// Makes the shapes that `draw` adds those of one datum, which `words` describe.
-    pub fn datum(&mut self, words: String, draw: impl FnOnce(&mut Self)) {
+    /// Groups the shapes that `draw` adds.
+    pub fn group(&mut self, what: Group, draw: impl FnOnce(&mut Self)) {
         let start = self.shapes.len();
         draw(self);
         let shapes = self.shapes.split_off(start);
-        self.shapes.push(Shape::Datum { words, shapes });
+        self.shapes.push(Shape::Group { what, shapes });
     }
 
     /// Adds a mark with radius `size`.

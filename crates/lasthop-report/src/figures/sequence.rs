@@ -112,7 +112,7 @@ pub(super) const fn palette(series: usize) -> usize {
     (series * 2 + series / 3) % 6
 }
 
-fn named(name: &str, what: &str) -> String {
+pub(super) fn named(name: &str, what: &str) -> String {
     if name.is_empty() { what.to_owned() } else { format!("{name}, {what}") }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::font::CAPITAL;
-use super::scene::{Align, Colour, Point, Run, Scene, Shape};
+use super::scene::{Align, Colour, Group, Point, Run, Scene, Shape};
 use crate::markup::escape;
 
 /// Root element of an SVG drawing.
@@ -63,7 +63,7 @@ impl Paint {
             Shape::Path { colour, width, .. } => Some(Self::Line(*colour, *width)),
             Shape::Area { colour, .. } | Shape::Disc { colour, .. } => Some(Self::Fill(*colour)),
             Shape::Text { .. } => Some(Self::Fill(Colour::Ink)),
-            Shape::Datum { .. } => None,
+            Shape::Group { .. } => None,
         }
     }
 }
@@ -80,7 +80,10 @@ fn write_shapes(svg: &mut String, shapes: &[Shape]) {
                 let _ =
                     writeln!(svg, "<g class=\"line-{role}\" fill=\"none\" stroke=\"{rgb}\" stroke-width=\"{width}\">");
             }
-            None => *svg += "<g>\n",
+            None => {
+                group.iter().for_each(|shape| write_shape(svg, shape));
+                continue;
+            }
         }
         group.iter().for_each(|shape| write_shape(svg, shape));
         *svg += "</g>\n";
@@ -96,10 +99,14 @@ fn write_shape(svg: &mut String, shape: &Shape) {
             writeln!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>")
         }
         Shape::Text { at, text, size, align, run } => write_text(svg, *at, (text, *size), *align, *run),
-        Shape::Datum { words, shapes } => {
-            let _ = writeln!(svg, "<title>{}</title>", escape(words));
+        Shape::Group { what, shapes } => {
+            // A browser shows the title of a datum at the pointer.
+            *svg += &match what {
+                Group::Datum(words) => format!("<g class=\"datum\">\n<title>{}</title>\n", escape(words)),
+                Group::Entry => "<g class=\"entry\">\n".to_owned(),
+            };
             write_shapes(svg, shapes);
-            Ok(())
+            writeln!(svg, "</g>")
         }
     };
 }
@@ -181,14 +188,14 @@ mod tests {
         let mut scene = Scene::new(20, 10);
         scene.path(vec![(0.0, 0.0), (0.1, 0.0), (4.0, 0.0), (4.0, 5.26), (6.0, 7.0)], Colour::Ink, 1.5);
         scene.path(vec![(1.0, 1.0), (-0.2, 1.0)], Colour::Ink, 1.5);
-        scene.datum("2 < 3".to_owned(), |scene| scene.fill((1.0, 2.0), (3.004, 4.0), Colour::Series(0)));
+        scene.group(Group::Datum("2 < 3".to_owned()), |scene| scene.fill((1.0, 2.0), (3.004, 4.0), Colour::Series(0)));
         let svg = render(&scene, &Root::Part { top: 7 });
         let expected = "<svg y=\"7\" width=\"20\" height=\"10\" viewBox=\"0 0 20 10\" \
             font-family=\"DejaVu Sans,Verdana,sans-serif\" stroke-linejoin=\"round\">\n\
             <rect class=\"fill-paper\" fill=\"#FFFFFF\" width=\"20\" height=\"10\"/>\n\
             <g class=\"line-ink\" fill=\"none\" stroke=\"#222222\" stroke-width=\"1.5\">\n\
             <path d=\"M0 0H4V5.5L6 7\"/>\n<path d=\"M1 1H0\"/>\n</g>\n\
-            <g>\n<title>2 &lt; 3</title>\n<g class=\"fill-1\" fill=\"#0072B2\">\n\
+            <g class=\"datum\">\n<title>2 &lt; 3</title>\n<g class=\"fill-1\" fill=\"#0072B2\">\n\
             <path d=\"M1 2L3 2L3 4L1 4Z\"/>\n</g>\n</g>\n</svg>\n";
         assert_eq!(svg, expected);
     }
