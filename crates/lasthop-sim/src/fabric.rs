@@ -23,7 +23,7 @@ use self::roaming::Roaming;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
-use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Media};
+use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Keeps, Media};
 use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
 use crate::meter::Meter;
 use crate::network::{ElementSpec, Network, NodeId, NodeKind};
@@ -51,6 +51,8 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
+    /// Frames to take after each event of the carrier.
+    keeps: Keeps,
     /// Next leg of this leg's frames, if they need no event to continue ([`onward`]).
     onward: Option<Onward>,
 }
@@ -172,6 +174,7 @@ impl Fabric {
                     (None, NodeKind::Router) => Far::Router(table(node)),
                 };
                 legs.push(Leg {
+                    keeps: carrier.keeps(&media),
                     carrier,
                     far,
                     report: PathReport::default(),

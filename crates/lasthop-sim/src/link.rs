@@ -26,7 +26,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
-pub use carrier::{Advanced, Carrier, Media};
+pub use carrier::{Advanced, Carrier, Keeps, Media};
 use channel::SharedChannel;
 pub use feed::Seeds;
 pub use held::Held;
