@@ -20,6 +20,20 @@ pub(crate) struct Traces {
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
     opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
     links: BTreeMap<PathBuf, Arc<LinkTrace>>,
+    /// Digests of the bytes of each file.
+    digests: BTreeMap<PathBuf, u64>,
+}
+
+impl Traces {
+    /// Returns the digests of the files' bytes, ordered by path.
+    pub(crate) fn digests(&self) -> impl Iterator<Item = u64> {
+        self.digests.values().copied()
+    }
+}
+
+/// Returns the digest of `bytes`: 64-bit FNV-1a, which is the same on any machine.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A kind of file, by its contents.
@@ -148,23 +162,33 @@ impl Files {
 
     fn get<T>(&self, kind: &Kind<T>, name: &str) -> Result<Arc<T>, BadTrace> {
         let path = self.directory.join(name);
-        let contents = match &self.sealed {
-            Some(sealed) => (kind.known)(sealed).get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: kind.named,
-                reason: "other files are not opened here".to_owned(),
-            })?,
-            None => Arc::new(kind.open(&path)?),
+        let (contents, digest) = match &self.sealed {
+            Some(sealed) => {
+                let known = (kind.known)(sealed).get(&path).map(Arc::clone);
+                let digest = sealed.digests.get(&path).copied().unwrap_or_default();
+                let unknown =
+                    || BadTrace { expected: kind.named, reason: "other files are not opened here".to_owned() };
+                (known.ok_or_else(unknown)?, digest)
+            }
+            None => {
+                let (contents, digest) = kind.open(&path)?;
+                (Arc::new(contents), digest)
+            }
         };
-        (kind.used)(&mut self.used.borrow_mut()).insert(path, Arc::clone(&contents));
+        let mut used = self.used.borrow_mut();
+        used.digests.insert(path.clone(), digest);
+        (kind.used)(&mut used).insert(path, Arc::clone(&contents));
         Ok(contents)
     }
 }
 
 impl<T> Kind<T> {
-    fn open(&self, path: &Path) -> Result<T, BadTrace> {
+    /// Returns the contents of a file, and the digest of its bytes.
+    fn open(&self, path: &Path) -> Result<(T, u64), BadTrace> {
         let text = read_limited(path, self.largest)
             .map_err(|error| BadTrace { expected: self.readable, reason: format!("{}: {error}", path.display()) })?;
-        (self.read)(&text)
-            .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })
+        let contents = (self.read)(&text)
+            .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })?;
+        Ok((contents, digest(&text)))
     }
 }
