@@ -68,6 +68,8 @@ keys! {
         outage: List<Duration> = List([60, 135].map(Duration::from_millis).to_vec());
         /// time | {} | linear growth to the slot's rate after it
         recovery: Duration = Duration::from_millis(350);
+        /// probability | {} | loss of a frame that is transmitted or propagates during a boundary
+        edge_loss: Fraction = Fraction::ZERO;
         /// symbols/s | required |
         symbol_rate;
         /// dB | required | Es/N0 without rain
@@ -98,7 +100,11 @@ static MODELS: [Model; 7] = [
     Model { name: "ramp", keys: key_names!(Keys: points, grid, length, wrap, offset), read: ramp },
     Model { name: "replay", keys: key_names!(Keys: file, format, wrap, offset), read: replay },
     Model { name: "markov", keys: key_names!(Keys: states, hold, sigma), read: markov },
-    Model { name: "slots", keys: key_names!(Keys: period, first, spread, inner, outage, recovery), read: slots },
+    Model {
+        name: "slots",
+        keys: key_names!(Keys: period, first, spread, inner, outage, recovery, edge_loss),
+        read: slots,
+    },
     Model {
         name: "acm",
         keys: key_names!(Keys: symbol_rate, clear_sky, margin, hysteresis, latency, fades),
@@ -393,7 +399,17 @@ fn slots(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
         let message = "outage and recovery take the whole period; make them shorter".to_owned();
         return Err(reader.fail(Keys::outage, Problem::Conflict(message)));
     }
-    Ok(RateSpec::Slots(RateSlotsSpec { mean: around.rate.0, period, first, spread, inner, outage, recovery }))
+    let edge_loss = reader.value(Keys::edge_loss)?.get();
+    Ok(RateSpec::Slots(RateSlotsSpec {
+        mean: around.rate.0,
+        period,
+        first,
+        spread,
+        inner,
+        outage,
+        recovery,
+        edge_loss,
+    }))
 }
 
 fn adaptive_coding(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {

@@ -26,7 +26,7 @@ pub use self::opportunities::{
     BadOpportunities, MOST_OPPORTUNITIES, OPPORTUNITY, OPPORTUNITY_EXTRA, Opportunities, read_opportunities,
 };
 pub use self::series::{Offset, RateSeries, RateStep, Wrap, ramps};
-pub use self::slots::RateSlotsSpec;
+pub use self::slots::{EdgeLoss, RateSlotsSpec};
 pub use self::trace::{BadRates, MOST_STEPS, RateTrace, read_rates};
 
 /// Rate in bits per second.
@@ -85,6 +85,11 @@ impl RateSpec {
             Self::Slots(spec) => spec.mean(),
             Self::Opportunities(trace) => trace.mean(),
         })
+    }
+
+    /// Returns the losses at the boundaries of slots, if there are any.
+    pub fn edge_loss(&self, stream: impl FnOnce() -> Stream) -> Option<EdgeLoss> {
+        if let Self::Slots(spec) = self { EdgeLoss::new(spec, stream) } else { None }
     }
 
     /// Returns whether frames are sent at recorded instants rather than at a rate.
