@@ -8,7 +8,9 @@ use std::sync::Arc;
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
 use lasthop_proto::link_trace::{LinkTrace, MOST_ROWS, read_link_trace};
-use lasthop_proto::rate::{self, MOST_OPPORTUNITIES, RateTrace, read_opportunities, read_rates};
+use lasthop_proto::rate::{
+    self, LightLine, MOST_LIGHT, MOST_OPPORTUNITIES, RateTrace, read_light, read_opportunities, read_rates,
+};
 
 use lasthop_settings::read_limited;
 
@@ -19,6 +21,7 @@ pub(crate) struct Traces {
     delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
     opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
+    light: BTreeMap<PathBuf, Arc<Vec<LightLine>>>,
     links: BTreeMap<PathBuf, Arc<LinkTrace>>,
     /// Digests of the bytes of each file.
     digests: BTreeMap<PathBuf, u64>,
@@ -94,6 +97,17 @@ static OPPORTUNITIES: Kind<Vec<u32>> = Kind {
     used: |traces| &mut traces.opportunities,
 };
 
+static LIGHT: Kind<Vec<LightLine>> = Kind {
+    // A number of up to 10 digits each.
+    largest: 12 * MOST_LIGHT as u64,
+    named: "a light trace that the scenario file names",
+    readable: "a readable light trace",
+    form: "a light trace of CellReplay: lines of a time, a base delay and opportunities in whole milliseconds, e.g. 0 25 0 3 7",
+    read: |text| read_light(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.light,
+    used: |traces| &mut traces.light,
+};
+
 static LINKS: Kind<LinkTrace> = Kind {
     // 256 bytes per row.
     largest: 256 * MOST_ROWS as u64,
@@ -130,7 +144,7 @@ impl Files {
     }
 
     /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays), [`rates`](Self::rates),
-    /// [`opportunities`](Self::opportunities) and [`link`](Self::link) returned.
+    /// [`opportunities`](Self::opportunities), [`light`](Self::light) and [`link`](Self::link) returned.
     pub(crate) fn into_used(self) -> Traces {
         self.used.into_inner()
     }
@@ -153,6 +167,11 @@ impl Files {
     /// Returns the delivery opportunities `name`, in milliseconds.
     pub(crate) fn opportunities(&self, name: &str) -> Result<Arc<Vec<u32>>, BadTrace> {
         self.get(&OPPORTUNITIES, name)
+    }
+
+    /// Returns the light trace `name`.
+    pub(crate) fn light(&self, name: &str) -> Result<Arc<Vec<LightLine>>, BadTrace> {
+        self.get(&LIGHT, name)
     }
 
     /// Returns the link trace `name`.
