@@ -273,8 +273,13 @@ fn check(bytes: &[u8], of: &str) {
     let flow = &report.flows[0];
     assert!(flow.from_the_beginning, "{of}");
     let direction = &flow.directions[0];
-    let counted =
-        (direction.bytes, direction.packets, direction.retransmissions, direction.corruption, direction.congestion);
+    let counted = (
+        direction.bytes,
+        direction.packets,
+        direction.resent.retransmissions,
+        direction.causes.corruption,
+        direction.causes.congestion,
+    );
     assert_eq!(counted, (40_000, 41, 1, 1, 0), "{of}: {direction:?}");
     let loss = &direction.losses[0];
     assert_eq!((loss.seq, loss.bytes, loss.needless), (8001, 1000, None), "{of}");
@@ -308,8 +313,8 @@ fn all_link_types_say_the_same() {
 fn heads_of_68_bytes_are_enough_to_see_the_loss() {
     let report = report(&Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 68));
     let direction = &report.flows[0].directions[0];
-    assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
-    assert_eq!(direction.corruption + direction.congestion + direction.unknown, 1);
+    assert_eq!((direction.bytes, direction.resent.retransmissions), (40_000, 1));
+    assert_eq!(direction.causes.corruption + direction.causes.congestion + direction.causes.unknown, 1);
     assert_eq!(report.options_cut, 0);
 }
 
@@ -323,7 +328,7 @@ fn options_that_are_cut_off_are_told_of() {
     let said = report.missing();
     assert!(said.iter().any(|said| said.starts_with("44 TCP headers truncated within the options")), "{said:?}");
     let direction = &report.flows[0].directions[0];
-    assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
+    assert_eq!((direction.bytes, direction.resent.retransmissions), (40_000, 1));
     assert!(direction.limits.iter().all(|limit| limit.factor != crate::rounds::Factor::ReceiveWindow), "{direction:?}");
     assert_eq!(direction.losses[0].verdict.air, None, "nobody knows which packet came first behind it");
 }
@@ -349,7 +354,10 @@ fn a_capture_that_names_devices_has_a_connection_at_each() {
     assert_eq!((report.packets, report.tcp, report.copies, report.flows.len()), (168, 168, 0, 2));
     for flow in &report.flows {
         let direction = &flow.directions[0];
-        assert_eq!((direction.bytes, direction.corruption, direction.vantage), (40_000, 1, crate::Vantage::Gateway));
+        assert_eq!(
+            (direction.bytes, direction.causes.corruption, direction.vantage),
+            (40_000, 1, crate::Vantage::Gateway)
+        );
         assert!(direction.rtt_ms.is_some_and(|rtt| (rtt - 15.0).abs() < 0.03), "{:?}", direction.rtt_ms);
     }
     let options = Options { interface: Some("device 3".to_owned()), ..Options::default() };
@@ -380,7 +388,7 @@ fn a_capture_of_all_interfaces_has_each_packet_once() {
     }
     let report = report(&file.bytes);
     assert_eq!((report.tcp, report.copies), (20, 10));
-    assert_eq!((report.flows[0].directions[0].bytes, report.flows[0].directions[0].retransmissions), (1000, 0));
+    assert_eq!((report.flows[0].directions[0].bytes, report.flows[0].directions[0].resent.retransmissions), (1000, 0));
 }
 
 /// Setting the clock twice in the middle of a transfer does not change any verdict.
@@ -397,7 +405,7 @@ fn a_clock_that_jumps_is_noticed() {
     assert_eq!((report.clock_steps, report.packets), (2, 84));
     assert!(report.seconds < 2.0, "{}", report.seconds);
     let direction = &report.flows[0].directions[0];
-    assert_eq!((direction.corruption, direction.retransmissions), (1, 1));
+    assert_eq!((direction.causes.corruption, direction.resent.retransmissions), (1, 1));
     assert!(direction.rtt_ms.is_some_and(|rtt| (rtt - 15.0).abs() < 0.01));
 }
 
@@ -416,7 +424,7 @@ fn a_file_that_ends_early_is_told_of_as_far_as_it_goes() {
         let report = report(&bytes[..bytes.len() - 7]);
         assert_eq!(report.packets, 83);
         assert_eq!(report.damage.as_deref(), Some("truncated in a packet after packet 83"));
-        assert_eq!(report.flows[0].directions[0].corruption, 1);
+        assert_eq!(report.flows[0].directions[0].causes.corruption, 1);
     }
 }
 
@@ -494,7 +502,7 @@ fn fragments_of_a_segment_are_joined() {
         let report = report(&file.bytes);
         assert_eq!((report.tcp, report.unread, report.packets), (84, 0, 84 + 41), "{reversed}");
         let direction = &report.flows[0].directions[0];
-        assert_eq!((direction.bytes, direction.packets, direction.lost), (40_000, 41, 1), "{reversed}");
+        assert_eq!((direction.bytes, direction.packets, direction.causes.lost), (40_000, 41, 1), "{reversed}");
     }
 }
 

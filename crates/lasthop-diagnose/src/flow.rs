@@ -295,10 +295,10 @@ impl Flow {
     fn data(&mut self, packet: &Packet<'_>, from: usize, ecn: Ecn) {
         let to_sender = self.to_end(from);
         let half = &mut self.halves[from];
-        half.markable += u64::from(ecn != Ecn::NotEct);
-        half.marks += u64::from(ecn == Ecn::Ce);
+        half.counts.markable += u64::from(ecn != Ecn::NotEct);
+        half.counts.marks += u64::from(ecn == Ecn::Ce);
         half.rounds.segment_size(packet.len);
-        if packet.segment.flags.has(Flags::CWR) && half.markable > 0 {
+        if packet.segment.flags.has(Flags::CWR) && half.counts.markable > 0 {
             half.reduced();
         }
         half.data(packet, to_sender);
@@ -317,7 +317,7 @@ impl Flow {
         let sacks = if shake.is_known() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
         let half = &mut self.halves[1 - from];
         half.to_receiver = self.answers[from].least();
-        half.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.markable > 0);
+        half.counts.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.counts.markable > 0);
         half.acknowledged(packet, window, sacks);
         if let Some(base) = half.beyond.base() {
             self.answers[from].took(base);

@@ -13,7 +13,8 @@ use lasthop_proto::packet::Segment;
 use lasthop_proto::seq::Seq;
 use lasthop_wire::Kept;
 
-use self::blind::Unanswered;
+use self::acknowledgments::Acks;
+use self::blind::Answers;
 use self::gaps::{FEW_STEPS, Gap, Identifications};
 use self::padding::Padding;
 pub use self::window::{Refused, Window};
@@ -63,60 +64,9 @@ pub struct Packet<'p> {
     pub is_remembered: bool,
 }
 
-/// State of one direction.
-#[derive(Clone, Debug, Default)]
-pub struct Half {
-    /// First sequence number, and its internal number.
-    first: Option<Seq>,
-    highest: u64,
-    acknowledged: u64,
-    on_the_way: OnTheWay,
-    gaps: VecDeque<Gap>,
-    /// Data that was acknowledged before it was captured.
-    missed_data: VecDeque<(u64, u64)>,
-    /// First numbers of retransmissions in flight.
-    again: VecDeque<u64>,
-    /// SACK blocks of the last acknowledgment.
-    blocks: [(u64, u64); 4],
-    duplicates: u32,
-    /// Number of acknowledgments of a single packet since the last acknowledgment of several packets; `None` before the
-    /// first of the latter.
-    singles: Option<u32>,
-    /// True if an acknowledgment with truncated options was captured after the last packet that is known to have
-    /// arrived: others may have arrived.
-    missed: bool,
-    last_heard: i64,
-    /// Minimum time from a packet at the capture to the receiver's answer, in nanoseconds.
-    pub to_receiver: Option<i64>,
-    /// True if the capture has the handshake, which shows the round trip.
-    pub has_handshake: bool,
-    /// Retransmissions that a duplicate acknowledgment may still answer.
-    unanswered: VecDeque<Unanswered>,
-    /// Time of the receiver's last packet other than a duplicate acknowledgment, in nanoseconds.
-    last_answer: i64,
-    /// Time of the last selective or duplicate acknowledgment that showed a hole, in nanoseconds.
-    hole_shown: Option<i64>,
-    /// Number of single packets that the receiver acknowledged without delay.
-    prompt: u32,
-    /// First unacknowledged number, and the losses before it that become needless if its data is acknowledged without a
-    /// retransmission.
-    in_order: Option<(u64, Vec<usize>)>,
-    /// Window field of the last acknowledgment.
-    last_window: Option<u16>,
-    /// Number of keep-alives, window probes and repeated FINs that await an answer.
-    asks: u32,
-    padding: Padding,
-    /// Last number that was ignored as stray.
-    stray: Option<u64>,
-    /// Path from the capture to the receiver and back.
-    pub beyond: Path,
-    /// Path from the sender to the capture.
-    pub before: Path,
-    /// All losses, in the order in which they were noticed.
-    pub losses: Losses,
-    /// Accounting of the limiting factors.
-    pub rounds: Rounds,
-    reduction: Option<Reduction>,
+/// Packets and bytes of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     /// Bytes of payload, without retransmissions.
     pub bytes: u64,
     /// Packets with payload.
@@ -139,18 +89,62 @@ pub struct Half {
     pub echoes: u64,
     /// ECN-capable data packets.
     pub markable: u64,
-    /// Receive window.
-    pub window: Window,
-    identifications: Identifications,
-    /// Packets for the search for policers.
-    pub passed: Passed,
-    /// Detection of path-MTU black holes.
-    pub black_hole: BlackHole,
     /// Data packets that the receiver reports as duplicate, without a retransmission.
     unexplained: u64,
     /// Packets that repeat data sooner than a sender can: the same packets, captured twice and cut differently by an
     /// interface.
     pub cut_otherwise: u64,
+}
+
+impl Counts {
+    /// Returns the number of data packets that the path duplicated: sent once, and reported as duplicate by the
+    /// receiver.
+    pub fn duplicated(&self) -> u64 {
+        self.unexplained.saturating_sub(self.repeated)
+    }
+}
+
+/// State of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Half {
+    /// First sequence number, and its internal number.
+    first: Option<Seq>,
+    highest: u64,
+    acknowledged: u64,
+    on_the_way: OnTheWay,
+    gaps: VecDeque<Gap>,
+    /// Data that was acknowledged before it was captured.
+    missed_data: VecDeque<(u64, u64)>,
+    /// First numbers of retransmissions in flight.
+    again: VecDeque<u64>,
+    acks: Acks,
+    answers: Answers,
+    last_heard: i64,
+    /// Minimum time from a packet at the capture to the receiver's answer, in nanoseconds.
+    pub to_receiver: Option<i64>,
+    /// True if the capture has the handshake, which shows the round trip.
+    pub has_handshake: bool,
+    padding: Padding,
+    /// Last number that was ignored as stray.
+    stray: Option<u64>,
+    /// Path from the capture to the receiver and back.
+    pub beyond: Path,
+    /// Path from the sender to the capture.
+    pub before: Path,
+    /// All losses, in the order in which they were noticed.
+    pub losses: Losses,
+    /// Accounting of the limiting factors.
+    pub rounds: Rounds,
+    reduction: Option<Reduction>,
+    /// Receive window.
+    pub window: Window,
+    identifications: Identifications,
+    /// Packets and bytes.
+    pub counts: Counts,
+    /// Packets for the search for policers.
+    pub passed: Passed,
+    /// Detection of path-MTU black holes.
+    pub black_hole: BlackHole,
 }
 
 impl Half {
@@ -160,20 +154,13 @@ impl Half {
         self.gaps = VecDeque::new();
         self.missed_data = VecDeque::new();
         self.again = VecDeque::new();
-        self.unanswered = VecDeque::new();
-        self.in_order = None;
+        self.answers.close();
         self.passed.close();
     }
 
     /// Returns whether all captured data has been acknowledged.
     pub fn is_done(&self) -> bool {
         self.on_the_way.is_empty()
-    }
-
-    /// Returns the number of data packets that the path duplicated: sent once, and reported as duplicate by the
-    /// receiver.
-    pub fn duplicated(&self) -> u64 {
-        self.unexplained.saturating_sub(self.repeated)
     }
 
     /// Returns the number of pieces of data that were dropped at the limit.
@@ -231,14 +218,14 @@ impl Half {
         let Some(seq) = self.near(packet.segment.seq) else { return };
         let end = seq + u64::from(packet.len);
         if self.window.takes_probe(packet, (seq, end), self.acknowledged, self.last_heard) {
-            self.asks = self.asks.saturating_add(1);
+            self.answers.ask();
             self.last_heard = packet.time;
             return;
         }
-        let (first, _) = self.span.unwrap_or((packet.time, packet.time));
-        self.span = Some((first, packet.time));
-        self.packets += self.rounds.packets(packet.len);
-        self.wire += u64::from(packet.wire);
+        let (first, _) = self.counts.span.unwrap_or((packet.time, packet.time));
+        self.counts.span = Some((first, packet.time));
+        self.counts.packets += self.rounds.packets(packet.len);
+        self.counts.wire += u64::from(packet.wire);
         let fresh = seq.max(self.highest);
         if seq < self.highest {
             self.repeat(packet, seq, end.min(self.highest), to_sender);
@@ -271,14 +258,14 @@ impl Half {
             return;
         }
         if self.is_too_soon(packet, seq, to_sender) {
-            self.cut_otherwise += 1;
+            self.counts.cut_otherwise += 1;
             return;
         }
         let packets = self.rounds.packets((end - seq) as u32);
-        self.retransmissions += packets;
+        self.counts.retransmissions += packets;
         if end <= self.acknowledged {
-            self.repeated += packets;
-            self.awaits_answer(None, packet.time, end);
+            self.counts.repeated += packets;
+            self.answers.await_answer(None, packet.time, end);
             return;
         }
         self.on_the_way.cut(seq);
@@ -306,7 +293,7 @@ impl Half {
                 sent_before: None,
             };
             let number = if piece.sacked {
-                self.repeated += self.rounds.packets(loss.len);
+                self.counts.repeated += self.rounds.packets(loss.len);
                 None
             } else if let Some(closed) = piece.refused {
                 self.window.discard(&piece, closed);
@@ -314,7 +301,7 @@ impl Half {
             } else {
                 let number = self.lose(loss);
                 if let Some(number) = number {
-                    self.awaits_answer(Some(number), packet.time, end);
+                    self.answers.await_answer(Some(number), packet.time, end);
                     if self.is_blind(packet, &piece, to_sender) {
                         blind.push(number);
                     }
@@ -388,8 +375,8 @@ impl Half {
 
     /// Handles the end of the capture.
     pub fn finish(&mut self, now: i64, to_sender: i64) {
-        self.reordered += self.settle_order();
-        let Some((_, last)) = self.span else { return };
+        self.counts.reordered += self.settle_order();
+        let Some((_, last)) = self.counts.span else { return };
         // The time after the last data belongs to no factor.
         let times = self.times(now.min(last), to_sender);
         if let Some((to, nanos)) = self.rounds.end(times, self.reduction.unwrap_or(Reduction::None)) {

@@ -24,7 +24,8 @@ pub(crate) fn policers(half: &Half) -> [Option<f64>; 2] {
 
 /// Returns the losses with their verdicts, in the order in which they were noticed.
 pub(crate) fn judged(half: &Half, policers: [Option<f64>; 2], begin: i64, at: At) -> Vec<LossReport> {
-    let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
+    let marks =
+        if half.counts.markable > 0 && half.counts.marks + half.counts.echoes > 0 { Marks::Seen } else { Marks::None };
     let losses = half.losses.list();
     let mut all: Vec<Seen> = losses.iter().map(|loss| loss.seen).collect();
     put_rows(&mut all);

@@ -35,7 +35,9 @@ pub mod words;
 use std::io::Read;
 
 pub use missing::bytes;
-pub use report::{Direction, FlowReport, Kind, Limit, LossReport, QuicReport, Report, Vantage};
+pub use report::{
+    Causes, Direction, FlowReport, Kind, Limit, LossReport, QuicReport, Report, Retransmissions, Vantage, WindowCounts,
+};
 pub use table::Diagnosis;
 
 use crate::capture::{Capture, CaptureError};

@@ -46,7 +46,7 @@ pub fn loss_trace_of<R: Read>(
         fates.entry(loss.packet).or_default().push((loss.seq, loss.bytes, loss.verdict.cause));
     }
     // Losses beyond the limit were not judged: the trace ends before them.
-    let end = if direction.unjudged > 0 { direction.losses.iter().map(|loss| loss.packet).max() } else { None };
+    let end = if direction.causes.unjudged > 0 { direction.losses.iter().map(|loss| loss.packet).max() } else { None };
     let (mut clock, mut packets, mut begin) = (Clock::default(), Packets::default(), None);
     let put = |out: &mut dyn Write, sent: i64, bytes: u32, lost: bool| {
         writeln!(out, "{}.{:06},{bytes},{}", sent / 1_000_000_000, sent % 1_000_000_000 / 1_000, u8::from(lost))

@@ -1,10 +1,13 @@
 //! Report on a capture, as plain data.
 
+mod counts;
+
 use std::net::SocketAddr;
 
 use lasthop_wire::Unread;
 use serde::Serialize;
 
+pub use self::counts::{Causes, Retransmissions, WindowCounts};
 use crate::At;
 use crate::capture::Interface;
 use crate::copies::CopyKinds;
@@ -14,7 +17,7 @@ use crate::judgment::{judged, limits, policers};
 use crate::loss::{Needless, Repair, Side};
 use crate::rounds::Factor;
 use crate::table::{DEVICE, Diagnosis};
-use crate::verdict::{Cause, Verdict};
+use crate::verdict::Verdict;
 
 /// Position of a capture relative to the sender of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -167,30 +170,12 @@ pub struct Direction {
     pub bottleneck_bps: Option<f64>,
     /// Goodput that the bottleneck's rate would allow, in bits per second.
     pub could_reach_bps: Option<f64>,
-    /// Lost packets.
-    pub lost: u64,
-    /// Of these, packets lost to corruption.
-    pub corruption: u64,
-    /// Of these, packets lost to congestion: dropped by a full or managed queue.
-    pub congestion: u64,
-    /// Of these, all others: policed, larger than the path MTU, or of unknown cause.
-    pub unknown: u64,
-    /// Of the others, packets that a policer dropped.
-    pub policed: u64,
-    /// Of the others, packets that exceeded the path MTU without a report to the sender.
-    pub path_mtu: u64,
-    /// Rate of the policer in bits of IP packets per second.
-    pub policer_bps: Option<f64>,
-    /// Losses beyond the limit, which were not judged.
-    pub unjudged: u64,
-    /// Retransmissions of data that the capture had seen.
-    pub retransmissions: u64,
-    /// Of these, needless ones.
-    pub needless: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Of these, timeouts without a loss.
-    pub needless_timeouts: u64,
+    /// Lost packets by cause.
+    #[serde(flatten)]
+    pub causes: Causes,
+    /// Retransmissions and timeouts.
+    #[serde(flatten)]
+    pub resent: Retransmissions,
     /// Reordered packets.
     pub reordered: u64,
     /// Bytes that were acknowledged but not captured.
@@ -199,16 +184,9 @@ pub struct Direction {
     pub marked: u64,
     /// Acknowledgments that echoed a mark.
     pub echoes: u64,
-    /// Number of times that the receiver closed its window.
-    pub zero_windows: u64,
-    /// Probes of a closed window.
-    pub window_probes: u64,
-    /// Keep-alives.
-    pub keep_alives: u64,
-    /// Packets that arrived beyond the receiver's window, were discarded there, and were retransmitted.
-    pub discarded: u64,
-    /// Of these, packets that arrived while the window was closed.
-    pub discarded_closed: u64,
+    /// Closed windows.
+    #[serde(flatten)]
+    pub window: WindowCounts,
     /// Packets that the path duplicated: sent once, and reported twice by the receiver.
     pub duplicated: u64,
     /// All losses and needless retransmissions.
@@ -275,7 +253,8 @@ impl Report {
         let counts = &diagnosis.counts;
         let (begin, end) = counts.span.unwrap_or_default();
         let flows = diagnosis.flows.iter().enumerate();
-        let cut_otherwise = diagnosis.flows.iter().flat_map(|flow| &flow.halves).map(|half| half.cut_otherwise).sum();
+        let cut_otherwise =
+            diagnosis.flows.iter().flat_map(|flow| &flow.halves).map(|half| half.counts.cut_otherwise).sum();
         let copies = diagnosis.read.copies.kinds;
         let copy_kinds = CopyKinds { packets: copies.packets + cut_otherwise, cut_otherwise, ..copies };
         Self {
@@ -335,7 +314,7 @@ impl FlowReport {
         let device = (flow.place.1 != 0).then(|| format!("{DEVICE}{}", flow.place.1));
         let mut directions: Vec<Direction> = order
             .into_iter()
-            .filter(|&from| flow.halves[from].packets > 0)
+            .filter(|&from| flow.halves[from].counts.packets > 0)
             .map(|from| Direction::of(flow, from, begin, at))
             .collect();
         directions.sort_by_key(|direction| std::cmp::Reverse(direction.bytes));
@@ -384,11 +363,8 @@ impl Direction {
         };
         let policers = policers(half);
         let losses = judged(half, policers, begin, at);
-        let count = |cause: Cause| {
-            let lost = losses.iter().filter(|loss| loss.needless.is_none() && loss.verdict.cause == cause);
-            lost.map(|loss| half.rounds.packets(loss.bytes)).sum()
-        };
-        let (first, last) = half.span.unwrap_or_default();
+        let causes = Causes::of(half, policers, &losses);
+        let (first, last) = half.counts.span.unwrap_or_default();
         let lasted = last.saturating_sub(first) as f64 / 1e9;
         // If the capture was taken at the receiver, there is no bottleneck beyond it.
         let path = if vantage == Vantage::Receiver { &half.before } else { &half.beyond };
@@ -397,40 +373,30 @@ impl Direction {
             (Some(rate), Some(other_rate)) if other.full() > path.full() => Some(other_rate.min(rate)),
             (rate, other) => rate.or(other),
         };
-        let policer = policers.into_iter().flatten().min_by(f64::total_cmp);
-        let policer = policer.filter(|_| count(Cause::Policed) > 0);
-        let bottleneck = match (bottleneck, policer) {
+        let bottleneck = match (bottleneck, causes.policer_bps) {
             (Some(rate), Some(policer)) => Some(rate.min(policer)),
             (rate, policer) => rate.or(policer),
         };
-        let payload = if half.wire > 0 { half.bytes as f64 / half.wire.max(half.bytes) as f64 } else { 1.0 };
+        let payload = if half.counts.wire > 0 {
+            half.counts.bytes as f64 / half.counts.wire.max(half.counts.bytes) as f64
+        } else {
+            1.0
+        };
         let limits = limits(half, &losses);
         let rtt = to_sender.unwrap_or(0).saturating_add(to_receiver.unwrap_or(0));
         // The sender's timestamps show the queue before the capture, if their resolution suffices.
         let queued =
             half.before.mean().zip(half.before.base()).map_or(0.0, |(mean, base)| mean - base as f64 - HALF_A_TICK);
         let mean = half.beyond.mean().map(|mean| mean + to_sender.unwrap_or(0) as f64 + queued.max(0.0));
-        let timeouts = |all: bool| {
-            let timeout = |loss: &&LossReport| loss.repair == Repair::Timeout && (all || loss.needless.is_some());
-            // After a timeout, the sender retransmits more than one packet.
-            let mut last = 0;
-            losses
-                .iter()
-                .filter(timeout)
-                .filter(|loss| std::mem::replace(&mut last, loss.repaired_by) != loss.repaired_by)
-                .count() as u64
-        };
-        let is_needless = |loss: &&LossReport| loss.needless.is_some_and(|why| why != Needless::Overtaken);
-        let needless = losses.iter().filter(is_needless);
         Self {
             from: flow.ends[from],
             to: flow.ends[to],
             vantage,
-            bytes: half.bytes,
-            packets: half.packets,
+            bytes: half.counts.bytes,
+            packets: half.counts.packets,
             segment_bytes: half.rounds.mss(),
             seconds: seconds(last.saturating_sub(first)),
-            goodput_bps: if lasted > 0.0 { (half.bytes as f64 * 8.0 / lasted).round() } else { 0.0 },
+            goodput_bps: if lasted > 0.0 { (half.counts.bytes as f64 * 8.0 / lasted).round() } else { 0.0 },
             rtt_ms: to_receiver.map(|_| millis(rtt as f64)),
             mean_rtt_ms: mean.map(millis),
             longest_queue_ms: millis(half.beyond.full().max(if vantage == Vantage::Sender {
@@ -442,32 +408,14 @@ impl Direction {
             limits,
             bottleneck_bps: bottleneck.map(f64::round),
             could_reach_bps: bottleneck.map(|rate| (rate * payload).round()),
-            corruption: count(Cause::Corruption),
-            congestion: count(Cause::Congestion),
-            unknown: count(Cause::Unknown) + count(Cause::Policed) + count(Cause::PathMtu),
-            policed: count(Cause::Policed),
-            path_mtu: count(Cause::PathMtu),
-            policer_bps: policer.map(f64::round),
-            lost: losses
-                .iter()
-                .filter(|loss| loss.needless.is_none())
-                .map(|loss| half.rounds.packets(loss.bytes))
-                .sum(),
-            unjudged: half.losses.left_out(),
-            retransmissions: half.retransmissions,
-            needless: half.repeated + needless.map(|loss| half.rounds.packets(loss.bytes)).sum::<u64>(),
-            timeouts: timeouts(true),
-            needless_timeouts: timeouts(false),
-            reordered: half.reordered,
-            unseen_bytes: half.unseen,
-            marked: half.marks,
-            echoes: half.echoes,
-            zero_windows: half.window.closings,
-            window_probes: half.window.probes,
-            keep_alives: half.window.keep_alives,
-            discarded: half.window.discarded,
-            discarded_closed: half.window.discarded_closed,
-            duplicated: half.duplicated(),
+            causes: Causes { policer_bps: causes.policer_bps.map(f64::round), ..causes },
+            resent: Retransmissions::of(half, &losses),
+            reordered: half.counts.reordered,
+            unseen_bytes: half.counts.unseen,
+            marked: half.counts.marks,
+            echoes: half.counts.echoes,
+            window: WindowCounts::of(&half.window),
+            duplicated: half.counts.duplicated(),
             losses,
         }
     }

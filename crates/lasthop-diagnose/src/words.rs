@@ -1,7 +1,7 @@
 //! Sentences on the limit and the losses of a flow.
 
 use crate::missing::{bytes, count};
-use crate::report::{Direction, FlowReport};
+use crate::report::{Causes, Direction, FlowReport};
 use crate::rounds::Factor;
 
 /// Minimum share of the time of a factor that is mentioned.
@@ -43,20 +43,20 @@ pub fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
 }
 
 fn lost(direction: &Direction) -> String {
-    let Direction { corruption, congestion, policed, path_mtu, unknown, unjudged, .. } = direction;
+    let Causes { corruption, congestion, policed, path_mtu, unknown, unjudged, .. } = direction.causes;
     let either = unknown.saturating_sub(policed + path_mtu);
-    let by_policer = match direction.policer_bps {
+    let by_policer = match direction.causes.policer_bps {
         Some(bits) => format!("policed at {}", rate(bits)),
         None => "policed".to_owned(),
     };
-    let mut said = match direction.lost {
+    let mut said = match direction.causes.lost {
         0 => "nothing lost".to_owned(),
         all => {
             let known = [
-                (*corruption, "to corruption"),
-                (*congestion, "to congestion"),
-                (*policed, by_policer.as_str()),
-                (*path_mtu, "to a path-MTU black hole (larger than the path MTU)"),
+                (corruption, "to corruption"),
+                (congestion, "to congestion"),
+                (policed, by_policer.as_str()),
+                (path_mtu, "to a path-MTU black hole (larger than the path MTU)"),
                 (either, "to an unknown cause"),
             ];
             let causes: Vec<String> = known
@@ -68,8 +68,8 @@ fn lost(direction: &Direction) -> String {
         }
     };
     let more = [
-        (*unjudged, "lost but not classified"),
-        (direction.needless, "spuriously retransmitted"),
+        (unjudged, "lost but not classified"),
+        (direction.resent.needless, "spuriously retransmitted"),
         (direction.reordered, "out of order"),
         (direction.duplicated, "duplicated on the path"),
         (direction.marked, "marked"),
@@ -77,11 +77,11 @@ fn lost(direction: &Direction) -> String {
     for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
         said += &format!("; {number} {what}");
     }
-    if direction.timeouts > 0 {
-        said += &format!("; {}", count(direction.timeouts, "timeout"));
+    if direction.resent.timeouts > 0 {
+        said += &format!("; {}", count(direction.resent.timeouts, "timeout"));
     }
-    if direction.needless_timeouts > 0 {
-        said += &format!(" ({} spurious)", direction.needless_timeouts);
+    if direction.resent.needless_timeouts > 0 {
+        said += &format!(" ({} spurious)", direction.resent.needless_timeouts);
     }
     said + &window(direction)
 }
@@ -89,20 +89,20 @@ fn lost(direction: &Direction) -> String {
 /// Returns a clause on the receiver's window.
 fn window(direction: &Direction) -> String {
     let mut said = String::new();
-    if direction.zero_windows > 0 {
-        said += &format!("; window closed {}", count(direction.zero_windows, "time"));
+    if direction.window.zero_windows > 0 {
+        said += &format!("; window closed {}", count(direction.window.zero_windows, "time"));
     }
-    if direction.window_probes > 0 {
-        said += &format!("; {}", count(direction.window_probes, "window probe"));
+    if direction.window.window_probes > 0 {
+        said += &format!("; {}", count(direction.window.window_probes, "window probe"));
     }
-    if direction.keep_alives > 0 {
-        said += &format!("; {}", count(direction.keep_alives, "keep-alive"));
+    if direction.window.keep_alives > 0 {
+        said += &format!("; {}", count(direction.window.keep_alives, "keep-alive"));
     }
-    if direction.discarded > 0 {
-        let packets = count(direction.discarded, "packet");
+    if direction.window.discarded > 0 {
+        let packets = count(direction.window.discarded, "packet");
         said += &format!("; {packets} discarded by the receiver beyond its window");
-        if direction.discarded_closed > 0 {
-            said += &format!(" ({} while the window was closed)", direction.discarded_closed);
+        if direction.window.discarded_closed > 0 {
+            said += &format!(" ({} while the window was closed)", direction.window.discarded_closed);
         }
     }
     said

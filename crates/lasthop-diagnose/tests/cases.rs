@@ -43,11 +43,16 @@ fn each_capture_has_lost_what_it_should() {
         let [file, least, most, limit] = line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let report = report(file);
         assert_eq!(report.damage, None, "{file}");
-        let lost: u64 = report.flows.iter().flat_map(|flow| &flow.directions).map(|direction| direction.lost).sum();
+        let lost: u64 =
+            report.flows.iter().flat_map(|flow| &flow.directions).map(|direction| direction.causes.lost).sum();
         let direction = direction(&report);
         let range = least.parse::<u64>().unwrap()..=most.parse().unwrap();
         assert!(range.contains(&lost), "{file}: {lost} lost\n{}", said(&report));
-        assert_eq!(direction.corruption + direction.congestion + direction.unknown, direction.lost, "{file}");
+        assert_eq!(
+            direction.causes.corruption + direction.causes.congestion + direction.causes.unknown,
+            direction.causes.lost,
+            "{file}"
+        );
         if limit == "window" {
             assert!(share(direction, Factor::ReceiveWindow) > 0.3, "{file}: {:?}", direction.limits);
         }
@@ -60,7 +65,7 @@ fn each_capture_has_lost_what_it_should() {
 fn copies_of_a_mirror_port_are_no_retransmissions() {
     let report = report("span-copies-same-ttl.pcapng");
     let direction = direction(&report);
-    assert_eq!((direction.packets, direction.retransmissions, direction.needless), (30, 0, 0));
+    assert_eq!((direction.packets, direction.resent.retransmissions, direction.resent.needless), (30, 0, 0));
     assert!(direction.rtt_ms.is_some_and(|rtt| (rtt - 20.0).abs() < 0.2), "{:?}", direction.rtt_ms);
     let kinds = report.copy_kinds;
     assert_eq!((kinds.packets, kinds.mirrored, kinds.all()), (report.packets / 2, report.packets / 2, report.copies));
@@ -72,7 +77,7 @@ fn copies_of_a_mirror_port_are_no_retransmissions() {
 fn copies_at_several_hops_are_told_apart() {
     let report = report("span-copies-two-hops.pcapng");
     let direction = direction(&report);
-    assert_eq!((direction.packets, direction.retransmissions), (30, 0));
+    assert_eq!((direction.packets, direction.resent.retransmissions), (30, 0));
     let kinds = report.copy_kinds;
     assert_eq!((kinds.packets * 4, kinds.packets * 3), (report.packets, kinds.all()));
     assert!(kinds.hops >= kinds.packets && kinds.mirrored > 0, "{kinds:?}");
@@ -83,8 +88,8 @@ fn what_a_closed_window_discards_is_no_loss() {
     let report = report("receiver-closed-its-window.pcapng");
     let direction = direction(&report);
     // 21 packets lie beyond the window's edge; the first of them came before the acknowledgment that closed it.
-    assert_eq!((direction.discarded, direction.discarded_closed), (21, 20), "{}", said(&report));
-    assert_eq!((direction.zero_windows, direction.timeouts), (1, 0));
+    assert_eq!((direction.window.discarded, direction.window.discarded_closed), (21, 20), "{}", said(&report));
+    assert_eq!((direction.window.zero_windows, direction.resent.timeouts), (1, 0));
     assert!(said(&report).contains("discarded"), "{}", said(&report));
 }
 
@@ -92,7 +97,12 @@ fn what_a_closed_window_discards_is_no_loss() {
 fn window_probes_are_no_losses() {
     let report = report("zero-window-probes.pcapng");
     let direction = direction(&report);
-    assert_eq!((direction.window_probes, direction.zero_windows, direction.packets), (4, 4, 40), "{}", said(&report));
+    assert_eq!(
+        (direction.window.window_probes, direction.window.zero_windows, direction.packets),
+        (4, 4, 40),
+        "{}",
+        said(&report)
+    );
     assert_eq!(direction.limit, Some(Factor::ReceiveWindow), "{:?}", direction.limits);
     assert_eq!((direction.bytes, direction.unseen_bytes), (56_000, 0));
 }
@@ -102,7 +112,12 @@ fn window_probes_are_no_losses() {
 fn identifications_prove_that_packets_were_overtaken() {
     let report = report("overtaken-late.pcapng");
     let direction = direction(&report);
-    assert_eq!((direction.reordered, direction.retransmissions, direction.needless), (51, 0, 0), "{}", said(&report));
+    assert_eq!(
+        (direction.reordered, direction.resent.retransmissions, direction.resent.needless),
+        (51, 0, 0),
+        "{}",
+        said(&report)
+    );
     assert!(direction.limits.iter().all(|limit| limit.factor != Factor::AfterUnknown), "{:?}", direction.limits);
 }
 
@@ -120,14 +135,17 @@ fn at_the_receiver_what_was_captured_has_arrived() {
     let options = Options { at: At::Given(Vantage::Receiver), ..Options::default() };
     let report = diagnose(file, &options).unwrap();
     let direction = direction(&report);
-    assert_eq!((direction.lost, direction.losses[0].needless), (0, Some(Needless::Captured)));
+    assert_eq!((direction.causes.lost, direction.losses[0].needless), (0, Some(Needless::Captured)));
 }
 
 #[test]
 fn a_path_mtu_black_hole_is_named() {
     let report = report("pmtu-black-hole.pcapng");
     let direction = direction(&report);
-    assert_eq!((direction.path_mtu, direction.corruption, direction.congestion), (direction.lost, 0, 0));
+    assert_eq!(
+        (direction.causes.path_mtu, direction.causes.corruption, direction.causes.congestion),
+        (direction.causes.lost, 0, 0)
+    );
     assert_eq!(direction.limit, Some(Factor::PathMtu), "{:?}", direction.limits);
     assert!(said(&report).contains("path-MTU black hole"), "{}", said(&report));
 }
@@ -141,6 +159,6 @@ fn encapsulations_change_nothing() {
         let report = report(&format!("encap/{name}"));
         assert_eq!((report.unread, report.copies), (0, 0), "{name}: {:?}", report.unread_kinds);
         let direction = direction(&report);
-        assert_eq!((direction.packets, direction.retransmissions, direction.lost), (25, 1, 1), "{name}");
+        assert_eq!((direction.packets, direction.resent.retransmissions, direction.causes.lost), (25, 1, 1), "{name}");
     }
 }

@@ -97,7 +97,7 @@ impl Capture {
 }
 
 fn counts(direction: &Direction) -> (u64, u64, u64) {
-    (direction.lost, direction.needless, direction.reordered)
+    (direction.causes.lost, direction.resent.needless, direction.reordered)
 }
 
 fn why(direction: &Direction) -> Vec<Option<Needless>> {
@@ -264,7 +264,7 @@ fn a_joined_copy_has_the_identification_of_the_first() {
         }
         capture.put(102_100, Packet { seq: 1801, len: 200, id, stamps: Some((stamp, 1)), ..CLIENT });
         let copies = capture.report().copies;
-        (copies, capture.sent_by(0).retransmissions)
+        (copies, capture.sent_by(0).resent.retransmissions)
     };
     assert_eq!(sent(7, 28), (1, 0));
     assert_eq!((sent(8, 28).0, sent(7, 40).0), (0, 0));
@@ -303,7 +303,7 @@ fn what_follows_a_reset_is_needless() {
     capture.put(300_000, data);
     capture.put(700_000, Packet { seq: 1001, ..data });
     let direction = capture.sent_by(1);
-    assert_eq!((counts(&direction), direction.retransmissions), ((0, 2, 0), 2));
+    assert_eq!((counts(&direction), direction.resent.retransmissions), ((0, 2, 0), 2));
 }
 
 /// A packet with a damaged sequence number, and one with a damaged acknowledgment; the next ones continue the stream.
@@ -347,7 +347,7 @@ fn padding_is_no_data() {
     capture.put(160_100, Packet { seq: 506, ack: 1001, len: 300, flags: DATA, ..CLIENT });
     capture.put(220_000, Packet { seq: 1001, ack: 806, ..SERVER });
     let direction = capture.sent_by(0);
-    assert_eq!((counts(&direction), direction.retransmissions, direction.bytes), ((0, 0, 0), 0, 805));
+    assert_eq!((counts(&direction), direction.resent.retransmissions, direction.bytes), ((0, 0, 0), 0, 805));
 }
 
 /// Six bytes of data that nothing contradicts are data, also when a later packet repeats and extends them.
@@ -431,7 +431,7 @@ fn the_sequence_numbers_of_the_data_count() {
             capture.put(1_200_000 + number * 10, Packet { seq: 1 + number * 1000, ack: 501, len: 1000, ..SERVER });
         }
         let direction = capture.sent_by(1);
-        let counted = (counts(&direction), direction.retransmissions, direction.bytes);
+        let counted = (counts(&direction), direction.resent.retransmissions, direction.bytes);
         assert_eq!(counted, ((0, 0, 0), 0, 4000), "{answers:?}");
     }
 }

@@ -142,6 +142,9 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
+        if !self.network.bundles.is_empty() {
+            return refuse("bundles of links", "use `lasthop run`");
+        }
         for spec in &self.network.elements {
             if spec.element.asks_for_queue() || spec.element.judges_losses() {
                 return refuse("radios that report their queues", "use `lasthop run`");

@@ -50,6 +50,8 @@ pub enum LinkRepair {
     Share,
     /// Retransmission of lost packets, with copies and coded frames where retransmission is too late.
     Adaptive,
+    /// As [`Self::Adaptive`], over all links of a bundle.
+    Multipath,
     /// Coded frames after each block of packets if losses occur, and retransmission of packets that these do not
     /// restore; the base station reports periodically, the mobile host on events (AIRMAIL).
     Airmail,
@@ -183,7 +185,7 @@ const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str
 
 /// All schemes: those of the studies in their order, then modern ones, those with a device at each end, and those that
 /// the 1997 study discusses.
-pub const SCHEMES: [Scheme; 26] = [
+pub const SCHEMES: [Scheme; 27] = [
     end_to_end("E2E", Recovery::RENO, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -254,6 +256,11 @@ pub const SCHEMES: [Scheme; 26] = [
         "LINK-HYBRID",
         LinkRepair::Adaptive,
         "LINK-ARQ with copies and coding where retransmissions are too late",
+    ),
+    two_ended(
+        "LINK-MULTI",
+        LinkRepair::Multipath,
+        "LINK-HYBRID's retransmissions and copies over several links at once (needs [bundles])",
     ),
     two_ended(
         "AIRMAIL",

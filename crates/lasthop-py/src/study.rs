@@ -134,11 +134,11 @@ impl PyStudy {
     }
 
     /// Returns the study's figures: name, caption, SVG.
-    fn figures(&self) -> PyResult<Vec<(&str, &str, String)>> {
+    fn figures(&self) -> Vec<(&str, &str, String)> {
         let figures = self.0.figures.iter().zip(self.0.colours());
-        let figures = figures
-            .map(|(figure, colours)| Ok((&*figure.id, &*figure.caption, figure.figure.render_svg_in(&colours)?)));
-        figures.collect::<Result<_, _>>().map_err(|error: lasthop_report::ReportError| Error::from(error).into())
+        let figures =
+            figures.map(|(figure, colours)| (&*figure.id, &*figure.caption, figure.figure.render_svg_in(&colours)));
+        figures.collect()
     }
 
     /// Writes the files that `lasthop reproduce` writes, and returns their paths.

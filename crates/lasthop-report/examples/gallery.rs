@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut figures = vec![("small".to_owned(), study::small_bar_chart())];
     figures.extend(study.figures.iter().map(|named| (named.id.clone(), named.figure.clone())));
     for (id, figure) in figures {
-        fs::write(folder.join(format!("{id}.svg")), figure.render_svg()?)?;
+        fs::write(folder.join(format!("{id}.svg")), figure.render_svg())?;
         fs::write(folder.join(format!("{id}.png")), figure.render_png()?)?;
     }
     cells_csv::write_cells_csv(&study, File::create(folder.join("cells.csv"))?)?;

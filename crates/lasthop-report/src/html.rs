@@ -71,7 +71,7 @@ pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
         subtitle,
         remarks,
         tables,
-        figures: figure_views(figures)?,
+        figures: figure_views(figures),
         charts: charts_view(figures)?,
         command,
     };
@@ -96,11 +96,12 @@ fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
     Colours::across(&figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
 }
 
-fn figure_views(figures: &[NamedFigure]) -> Result<Vec<FigureView<'_>>, ReportError> {
-    let svg = |named: &NamedFigure, colours: &[usize]| named.figure.render_svg_element(&named.alt, colours);
-    let figures = figures.iter().zip(colours(figures));
-    let views = figures
-        .map(|(named, colours)| Ok(FigureView { id: &named.id, caption: &named.caption, svg: svg(named, &colours)? }));
+fn figure_views(figures: &[NamedFigure]) -> Vec<FigureView<'_>> {
+    let views = figures.iter().zip(colours(figures)).map(|(named, colours)| FigureView {
+        id: &named.id,
+        caption: &named.caption,
+        svg: named.figure.render_svg_element(&named.alt, &colours),
+    });
     views.collect()
 }
 
@@ -235,7 +236,7 @@ struct FigureView<'a> {
 
 impl<'a> Page<'a> {
     fn of(study: &'a Study) -> Result<Self, ReportError> {
-        let figures = figure_views(&study.figures)?;
+        let figures = figure_views(&study.figures);
         let charts = if figures.is_empty() { None } else { Some(charts_view(&study.figures)?) };
         Ok(Self {
             style: STYLE.trim_end(),

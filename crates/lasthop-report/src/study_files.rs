@@ -16,7 +16,7 @@ impl Study {
         write_cells_csv(self, &mut cells)?;
         let mut files = vec![("cells.csv".to_owned(), cells)];
         for (figure, colours) in self.figures.iter().zip(self.colours()) {
-            files.push((format!("figures/{}.svg", figure.id), figure.figure.render_svg_in(&colours)?.into_bytes()));
+            files.push((format!("figures/{}.svg", figure.id), figure.figure.render_svg_in(&colours).into_bytes()));
         }
         files.push(("index.html".to_owned(), index_html(self)?.into_bytes()));
         Ok(files)

@@ -11,7 +11,7 @@ use crate::reader::{Context, Reader, Value};
 use crate::snoop::{KindKeys, RepairKeys};
 use crate::tcp::{self, Base};
 use crate::{
-    call, cell, channel, elements, impairments, lab, link_trace, measurement, mobility, nodes, queue, quic,
+    bundles, call, cell, channel, elements, impairments, lab, link_trace, measurement, mobility, nodes, queue, quic,
     rate_variation,
 };
 use crate::{script, sessions, shared_keys, stations, tcp_keys, variation, wifi};
@@ -25,6 +25,7 @@ pub fn key_table(name: &str) -> Option<String> {
         "scenario" => (COLUMNS, &[shared_keys::RootKeys::ROWS]),
         "hosts" => (COLUMNS, &[nodes::HostKeys::ROWS]),
         "links" => (COLUMNS, &[shared_keys::LinkKeys::ROWS, impairments::Keys::ROWS]),
+        "bundles" => (COLUMNS, &[bundles::BundleKeys::ROWS]),
         "cells" => (&["key", "`\"lte\"`", "`\"nr\"`", "meaning"], &[cell::Keys::ROWS]),
         "cell" => (&["key of `cell`", "unit", "default", "meaning"], &[cell::UserKeys::ROWS]),
         "handover" => (&["key of `handover`", "unit", "default", "meaning"], &[cell::HandoverKeys::ROWS]),

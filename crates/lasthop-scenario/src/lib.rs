@@ -27,6 +27,7 @@
 mod keys;
 
 mod builtin;
+mod bundles;
 mod call;
 mod cell;
 mod channel;

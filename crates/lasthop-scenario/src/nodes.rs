@@ -6,6 +6,7 @@ use lasthop_proto::tcp::config::{CommonConfig, HeaderAccounting, Preset};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
+use crate::bundles::Bundles;
 use crate::cell::{self, Cells, End};
 use crate::channel;
 use crate::files::Files;
@@ -156,6 +157,13 @@ pub(crate) struct LaterLinks {
     pub names: Vec<String>,
 }
 
+/// Links that do not join nodes to the tree.
+pub(crate) struct Apart<'b> {
+    pub later: LaterLinks,
+    /// Bundles, each of which joins nodes with one of its links.
+    pub bundles: &'b Bundles,
+}
+
 impl LaterLinks {
     /// Returns whether a link is one of them.
     fn has(&self, link: &Link) -> bool {
@@ -173,13 +181,13 @@ keys! {
     }
 }
 
-/// Reads all links and checks that they join the nodes to a tree, without those of the `later` stations of a moving
-/// host.
+/// Reads all links and checks that they join the nodes to a tree, without those of the later stations of a moving host,
+/// and with one link of each bundle.
 pub(crate) fn links(
     root: &Reader<'_>,
     nodes: &Nodes,
     flows: &FlowNames,
-    later: &LaterLinks,
+    Apart { later, bundles }: &Apart<'_>,
     files: &Files,
 ) -> Result<Vec<Link>, Error> {
     let (mut links, mut channels) = (Vec::new(), Channels::new(root)?);
@@ -188,7 +196,7 @@ pub(crate) fn links(
     for (name, reader) in root.named(RootKeys::links)? {
         netem::refuse_words(&reader)?;
         let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
-        if later.has(&link) {
+        if later.has(&link) || bundles.joins(&link, &links) {
             links.push(link);
             continue;
         }

@@ -108,6 +108,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
     Ok(Network {
         nodes: nodes(spec),
         links: spec.links.iter().map(|link| link_spec(link, damaged)).collect(),
+        bundles: spec.bundles.clone(),
         elements: placed.into_iter().flat_map(|placed| placed.specs(spec)).collect(),
         flows,
         sessions,

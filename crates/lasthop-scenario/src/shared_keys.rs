@@ -31,7 +31,7 @@ keys! {
         /// {} | source of Explicit Loss Notifications: `"receiver"` (corrupted packets with intact headers),
         /// `"base-station"` (duplicate acknowledgments), `"radios"` ([chain](models/wireless-chain.md))
         eln_source: ElnSource = ElnSource::Receiver;
-        tcp, hosts, routers, links, cells, flows, sessions, mobility, base_station, elements, lab, measurement;
+        tcp, hosts, routers, links, bundles, cells, flows, sessions, mobility, base_station, elements, lab, measurement;
     }
 
     /// Keys of a link, besides those of `impairments`.

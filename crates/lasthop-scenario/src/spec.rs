@@ -4,7 +4,10 @@ use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::tcp::config::Preset;
 use lasthop_proto::time::Instant;
 
+use lasthop_sim::network::Bundle;
+
 use crate::Error;
+use crate::bundles::Bundles;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::flows::{self, Flow};
@@ -12,7 +15,7 @@ use crate::lab::{self, LabSpec};
 use crate::measurement::{self, Measurement};
 use crate::mobility::{self, Mobility};
 use crate::modern;
-use crate::nodes::{self, HostKeys, Link, Nodes};
+use crate::nodes::{self, Apart, HostKeys, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
 use crate::shared_keys::RootKeys;
@@ -33,6 +36,7 @@ pub(crate) struct Spec {
     pub eln_source: ElnSource,
     pub nodes: Nodes,
     pub links: Vec<Link>,
+    pub bundles: Vec<Bundle>,
     pub flows: Vec<Flow>,
     pub sessions: Vec<Session>,
     pub mobility: Option<Mobility>,
@@ -76,12 +80,15 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let tcp = modern::read(&root.section(RootKeys::tcp)?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
-    let links = nodes::links(root, &nodes, &names, &mobility::later_links(root, &nodes)?, files)?;
+    let bundles = Bundles::read(root)?;
+    let apart = Apart { later: mobility::later_links(root, &nodes)?, bundles: &bundles };
+    let links = nodes::links(root, &nodes, &names, &apart, files)?;
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let mobility = mobility::read(root, &nodes, &links, &flows, &sessions)?;
     let base_station = stations::base_station(root, &nodes, &links, &names, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp)?;
+    let bundles = bundles.check(root, &nodes, &links, base_station.as_ref())?;
     let lab = lab::read(root, &nodes)?;
     let measurement = measurement::read(root)?;
     Ok(Spec {
@@ -94,6 +101,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
         eln_source,
         nodes,
         links,
+        bundles,
         flows,
         sessions,
         mobility,

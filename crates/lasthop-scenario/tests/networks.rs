@@ -44,6 +44,7 @@ fn every_ready_made_scenario_runs_under_every_scheme() {
         let network = scenario.network(scheme).unwrap();
         // One of the moving host's links is in use.
         let idle = network.mobility.as_ref().map_or(0, |mobility| mobility.stations.len() - 1);
+        let idle = idle + network.side_links().len();
         assert_eq!(network.links.len() - idle + 1, network.nodes.len(), "{name}: a tree");
         let report = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off).report;
         let arrived: u64 = report.flows.iter().map(|flow| flow.received).sum();
@@ -174,7 +175,7 @@ fn schemes_decide_what_the_base_station_does() {
             let expected = match repair {
                 LinkRepair::Repeat => Repair::Repeat,
                 // AIRMAIL's ends differ.
-                LinkRepair::Adaptive | LinkRepair::Airmail => Repair::Adaptive,
+                LinkRepair::Adaptive | LinkRepair::Multipath | LinkRepair::Airmail => Repair::Adaptive,
                 LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
             };
             for (spec, reports) in network.elements.iter().zip([Reports::Periodic, Reports::OnEvent]) {

@@ -480,7 +480,7 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
-    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive, "airmail" = Airmail }
+    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive, "multipath" = Multipath, "airmail" = Airmail }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
     ElnKnowledge { "own" = Own, "told" = Told }

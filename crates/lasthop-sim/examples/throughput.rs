@@ -132,6 +132,7 @@ fn network(preset: Preset, flows: u64, app: App) -> Network {
             link("wired", [NodeId(0), NodeId(1)], Duration::from_micros(200), 10_000_000 * flows, ErrorSpec::None),
             link("wireless", [NodeId(1), NodeId(2)], Duration::from_millis(1), 1_500_000 * flows, lossy),
         ],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: (0..flows).map(|index| flow(index, [0, 2], app, &tcp)).collect(),
         sessions: Vec::new(),
@@ -155,6 +156,7 @@ fn tree(nodes: usize, children: usize) -> Network {
     Network {
         nodes: (0..nodes).map(|index| node(&format!("node-{index}"), kind(index))).collect(),
         links: (1..nodes).map(link).collect(),
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: (0..nodes - 1).map(|index| flow(index as u64, [index, nodes - 1], App::Idle, &tcp)).collect(),
         sessions: Vec::new(),

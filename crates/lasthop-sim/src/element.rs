@@ -58,6 +58,8 @@ pub struct Site<'n> {
     pub node: &'n str,
     /// Rate of the link from that node.
     pub rate: Rate,
+    /// Rates of the other links of its bundle from that node, if the element uses them.
+    pub more: &'n [Rate],
     /// Medium access of the link.
     pub medium: &'n Medium,
     /// Root of the run's randomness.
@@ -77,6 +79,13 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
     /// Returns the ends of the link at which the element is present.
     fn ends(&self) -> Ends {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
+    }
+
+    /// Returns whether the element uses all links of its link's bundle: each one has a port, from [`Port::WIRELESS`] on.
+    ///
+    /// [`Port::WIRELESS`]: lasthop_proto::node::Port::WIRELESS
+    fn uses_bundle(&self) -> bool {
+        false
     }
 
     /// Returns whether the element marks congestion.

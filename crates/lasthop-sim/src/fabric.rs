@@ -4,33 +4,35 @@ mod books;
 mod charge;
 mod departures;
 mod held;
+mod losses;
 mod managed;
 mod onward;
 mod roaming;
+mod tap;
 
 use std::collections::VecDeque;
 
 use lasthop_proto::node::{Port, Why};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
-use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 
 pub use self::books::capture_points;
 use self::books::unjudged;
+use self::losses::Losses;
 use self::onward::Onward;
 use self::roaming::Roaming;
+pub use self::tap::Tap;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
 use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Keeps, Media};
-use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
-use crate::meter::Meter;
-use crate::network::{ElementSpec, Network, NodeId, NodeKind};
+use crate::measure::{FlowReport, PathReport};
+use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
-use crate::trace::{DropReason, Trace, What};
+use crate::trace::{DropReason, What};
 
 /// Far end of a leg.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +43,8 @@ enum Far {
     Watched,
     /// A router without an element on this link.
     Router(Table),
-    /// An element's wireless port.
-    Element(usize),
+    /// A port of an element.
+    Element(usize, Port),
 }
 
 /// One direction of a link, with its state and counters.
@@ -113,30 +115,22 @@ pub struct Fabric {
     /// Indicates for each endpoint whether it limits its backlog in the host's queue.
     asks: Vec<bool>,
     elements: Vec<ElementPlace>,
+    /// Legs of each element's ports after the first wireless one.
+    side_legs: Vec<Vec<LegId>>,
     pub pool: PacketPool,
     /// Contents of QUIC's datagrams.
     pub letters: Letters,
     pub handoffs: VecDeque<(Receiver, Handle)>,
     pub flows: Vec<FlowReport>,
-    pub ledger: LossLedger,
-    /// Indicates whether timeouts are checked against actual losses.
-    judges_timeouts: Switch,
-    /// Place of each segment's last loss, if an element reports causes of losses.
-    truth: Option<LossTruth>,
+    losses: Losses,
     pub frames: u64,
-    pub trace: Option<Trace>,
-    /// Delays and waiting times, if measured.
-    pub meter: Option<Box<Meter>>,
-    /// Indicates whether packets are recorded or measured. Checked for every packet.
-    watch: Switch,
+    pub tap: Tap,
     /// The moving host, if any.
     pub roaming: Option<Box<Roaming>>,
-    /// Flow to record; all flows if `None`.
-    pub only: Option<FlowId>,
 }
 
 impl Fabric {
-    pub fn new(network: &Network, root: Root, trace: Option<Trace>, meter: Option<Box<Meter>>) -> Self {
+    pub fn new(network: &Network, root: Root, tap: Tap) -> Self {
         // The elements of each leg nearest to the node and nearest to the link.
         let mut through = vec![None; network.links.len() * 2];
         let mut outermost = vec![None; network.links.len() * 2];
@@ -152,6 +146,15 @@ impl Fabric {
             }
         }
         let roaming = Roaming::new(network, &through);
+        let mut side_legs = vec![Vec::new(); network.elements.len()];
+        let mut side_ends = vec![None; network.links.len() * 2];
+        for (index, spec) in network.elements.iter().enumerate() {
+            for (port, link) in (Port::WIRELESS.0 + 1..).map(Port).zip(network.more_links(spec)) {
+                let leg = leg_from(network, spec.node, *link);
+                side_legs[index].push(leg);
+                side_ends[leg.0 as usize] = Some((index, port));
+            }
+        }
         let routes = roaming.as_ref().map_or_else(|| Routes::new(network, &through), |roaming| roaming.first());
         let table = |node| routes.table(node).expect("every forwarding node has a table");
         let place = |(spec, [inner, outer]): (&ElementSpec, [Option<usize>; 2])| ElementPlace {
@@ -167,8 +170,9 @@ impl Fabric {
         for link in &network.links {
             for (direction, carrier) in Direction::BOTH.into_iter().zip(carriers.by_ref()) {
                 let node = link.ends[1 - direction.index()];
-                let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
-                    (Some(element), _) => Far::Element(element),
+                let element = outermost[legs.len() ^ 1].map(|element| (element, Port::WIRELESS));
+                let far = match (element.or(side_ends[legs.len() ^ 1]), network.nodes[node.0].kind) {
+                    (Some((element, port)), _) => Far::Element(element, port),
                     (None, NodeKind::Host) if roaming::watches(network, node) => Far::Watched,
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(table(node)),
@@ -203,19 +207,15 @@ impl Fabric {
             asks: network.flows.iter().flat_map(departures::asks).collect(),
             routes,
             elements,
+            side_legs,
             pool: PacketPool::default(),
             letters: Letters::new(network),
             handoffs: VecDeque::new(),
             flows: vec![unjudged(network); network.flows.len()],
-            ledger: LossLedger::default(),
-            judges_timeouts: if network.varies() { Switch::On } else { Switch::Off },
-            truth: network.judges_losses().then(LossTruth::default),
+            losses: Losses::new(network),
             frames: 0,
-            watch: if trace.is_some() || meter.is_some() { Switch::On } else { Switch::Off },
-            trace,
-            meter,
+            tap,
             roaming,
-            only: None,
         };
         fabric.settle_down(network);
         fabric.look_onward(network);
@@ -228,18 +228,14 @@ impl Fabric {
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit_from_end(endpoint ^ 1);
-        if self.watch.is_on()
-            && let Some(meter) = &mut self.meter
+        if self.tap.is_on()
+            && let Some(meter) = &mut self.tap.meter
         {
             meter.originate(now, endpoint, frame);
         }
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
-            let packet = self.pool.get(frame.handle());
-            self.ledger.resend(packet);
-            if self.judges_timeouts.is_on() {
-                self.ledger.send_again(packet);
-            }
+            self.losses.resend(self.pool.get(frame.handle()));
         }
         self.send(now, hop, frame, None);
         frame.payload()
@@ -257,16 +253,17 @@ impl Fabric {
         };
         if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
-            self.ledger.resend(packet);
-            if self.judges_timeouts.is_on() {
-                self.ledger.send_again(packet);
-            }
+            self.losses.resend(packet);
         }
         // A control frame ends at the other end of its link.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut self.tap.meter {
             meter.leave(now, element, why, frame.handle(), self.pool.get(frame.handle()));
+        }
+        if let Some(side) = port.0.checked_sub(Port::WIRELESS.0 + 1) {
+            let leg = self.side_legs[element][usize::from(side)];
+            return self.transmit(now, leg, frame);
         }
         let neighbour = if port == Port::WIRELESS { outer } else { inner };
         if let Some(element) = neighbour {
@@ -301,7 +298,7 @@ impl Fabric {
 
     #[inline(always)]
     fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
-        if self.watch.is_on() {
+        if self.tap.is_on() {
             self.watch_sent(now, id, frame);
         }
         if let Leg { carrier: Carrier::Own(wire), report, onward, .. } = &mut self.legs[id.0 as usize] {
@@ -329,8 +326,8 @@ impl Fabric {
         let (sent, next) = wire.arrive(now);
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         let sent = sent?;
-        if self.watch.is_on()
-            && let Some(meter) = &mut self.meter
+        if self.tap.is_on()
+            && let Some(meter) = &mut self.tap.meter
         {
             meter.cross(id, sent.frame.handle(), sent.start());
         }
@@ -399,7 +396,7 @@ impl Fabric {
     /// Processes the arrival of a frame at the far end of its leg.
     #[inline(always)]
     fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if self.watch.is_on() && self.trace.is_some() {
+        if self.tap.is_on() && self.tap.records() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
         // Nearly all frames go to one of these two. A match of all four compiles to a jump table, which the processor
@@ -417,8 +414,8 @@ impl Fabric {
     /// Implements [`Self::arrive`] for ends that process the frame.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, now: Instant, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if let Far::Element(element) = far {
-            return Some((Receiver::Element(element, Port::WIRELESS), frame.handle()));
+        if let Far::Element(element, port) = far {
+            return Some((Receiver::Element(element, port), frame.handle()));
         }
         self.notice(now, frame);
         Some((Receiver::Endpoint(frame.to()), frame.handle()))
@@ -427,6 +424,11 @@ impl Fabric {
 
 /// Returns the leg that an element precedes: its link, in the direction away from its node.
 pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
-    let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
-    LegId::new(spec.link, away)
+    leg_from(network, spec.node, spec.link)
+}
+
+/// Returns the direction of a link away from a node.
+fn leg_from(network: &Network, node: NodeId, link: LinkId) -> LegId {
+    let away = if network.links[link.0].ends[0] == node { Direction::Down } else { Direction::Up };
+    LegId::new(link, away)
 }

@@ -19,13 +19,15 @@ use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
 pub use crate::link_spec::{CellLink, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, WifiLink};
 
-/// A network to simulate. Hosts, routers and links form a tree.
+/// A network to simulate. Hosts, routers and links form a tree, with only the first link of each bundle.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Hosts and routers.
     pub nodes: Vec<NodeSpec>,
     /// Links between nodes.
     pub links: Vec<LinkSpec>,
+    /// Groups of links between the same two routers.
+    pub bundles: Vec<Bundle>,
     /// Elements on ports of nodes. Of several on the same port, the first is nearest to the node.
     pub elements: Vec<ElementSpec>,
     /// Flows between hosts.
@@ -38,7 +40,25 @@ pub struct Network {
     pub limit: Instant,
 }
 
+/// Links between the same two routers. Packets are routed over the first one; an element at its end may use the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bundle {
+    /// Links, at least one.
+    pub links: Vec<LinkId>,
+}
+
 impl Network {
+    /// Returns the links of bundles over which no packets are routed.
+    pub fn side_links(&self) -> Vec<LinkId> {
+        self.bundles.iter().flat_map(|bundle| bundle.links.iter().skip(1).copied()).collect()
+    }
+
+    /// Returns the links that an element uses besides its own: those of its bundle, if it uses several.
+    pub fn more_links(&self, spec: &ElementSpec) -> &[LinkId] {
+        let own = |bundle: &&Bundle| spec.element.uses_bundle() && bundle.links.first() == Some(&spec.link);
+        self.bundles.iter().find(own).map_or(&[], |bundle| &bundle.links[1..])
+    }
+
     /// Returns the rate of a link in the direction away from one of its ends.
     pub fn rate_from(&self, node: NodeId, link: LinkId) -> Rate {
         let link = &self.links[link.0];
@@ -67,12 +87,13 @@ impl Network {
     /// Returns the links on the path from one node to another, in order, each with its direction (0: down, 1: up);
     /// empty if there is no path.
     pub fn way(&self, from: NodeId, to: NodeId) -> Vec<(LinkId, usize)> {
+        let side = self.side_links();
         let mut came_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
         let mut open = vec![from];
         while let Some(node) = open.pop() {
             for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node)) {
                 let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-                if other != from && came_by[other.0].is_none() {
+                if other != from && came_by[other.0].is_none() && !side.contains(&LinkId(index)) {
                     came_by[other.0] = Some(LinkId(index));
                     open.push(other);
                 }

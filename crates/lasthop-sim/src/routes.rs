@@ -66,7 +66,7 @@ pub struct Routes {
 impl Routes {
     /// Computes the routes of `network`. `through` lists the element in front of each leg.
     pub fn new(network: &Network, through: &[Option<usize>]) -> Self {
-        Self::without(network, through, &[])
+        Self::without(network, through, &network.side_links())
     }
 
     /// Computes the routes without the links `idle`: those of a moving host, except to its current station.

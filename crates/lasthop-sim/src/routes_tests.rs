@@ -69,6 +69,7 @@ fn network(shape: &Shape) -> Network {
                 directions: [direction(), direction()],
             })
             .collect(),
+        bundles: Vec::new(),
         elements: shape
             .elements
             .iter()

@@ -19,7 +19,7 @@ use crate::apps::{CallSource, OnOffConfig};
 use crate::datagrams::{DatagramSource, Source};
 use crate::element::Site;
 use crate::endpoint::{Endpoint, index as endpoint};
-use crate::fabric::{Fabric, Receiver, capture_points};
+use crate::fabric::{Fabric, Receiver, Tap, capture_points};
 use crate::leg::LegId;
 use crate::measure::Report;
 use crate::meter::Meter;
@@ -143,10 +143,11 @@ impl Simulation {
                 endpoints.push(Endpoint::new(setup(id, side), flow.app, flow.start, quic));
             }
         }
-        let mut fabric = Fabric::new(network, root, trace, meter);
-        if let Recording::Flow(flow) = recording {
-            fabric.only = Some(flow);
-        }
+        let only = match recording {
+            Recording::Flow(flow) => Some(flow),
+            Recording::Off | Recording::On => None,
+        };
+        let mut fabric = Fabric::new(network, root, Tap::new(trace, meter, only));
         let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
             let (id, headers) = (FlowId(index as u32), flow.tcp[0].common.headers);
             match flow.app {
@@ -162,14 +163,19 @@ impl Simulation {
         });
         let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
-        let site = |spec: &ElementSpec| Site {
-            node: &network.nodes[spec.node.0].name,
-            rate: network.rate_from(spec.node, spec.link),
-            medium: &network.links[spec.link.0].medium,
-            root,
-            watch,
+        let build = |spec: &ElementSpec| {
+            let more: Vec<_> =
+                network.more_links(spec).iter().map(|link| network.rate_from(spec.node, *link)).collect();
+            spec.element.build(&Site {
+                node: &network.nodes[spec.node.0].name,
+                rate: network.rate_from(spec.node, spec.link),
+                more: &more,
+                medium: &network.links[spec.link.0].medium,
+                root,
+                watch,
+            })
         };
-        let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
+        let elements: Vec<_> = network.elements.iter().map(build).collect();
         let mover = handoffs::Mover::new(network, root, watch, fabric.roaming_flows());
         let nodes = endpoints.len() + elements.len() + sources.len();
         let mut alarms = Tournament::new(nodes + usize::from(mover.is_some()));
@@ -339,7 +345,7 @@ impl Simulation {
 
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
-        if self.fabric.meter.is_some() {
+        if self.fabric.tap.meter.is_some() {
             self.measure_delivery(now, receiver, handle);
         }
         match receiver {
@@ -476,13 +482,13 @@ impl Simulation {
 
     /// Returns the current number of records.
     pub fn recorded(&self) -> usize {
-        self.fabric.trace.as_ref().map_or(0, |trace| trace.records.len())
+        self.fabric.tap.trace.as_ref().map_or(0, |trace| trace.records.len())
     }
 
     /// Moves the records since the last call into `records`, replacing its contents.
     pub fn take_records(&mut self, records: &mut Vec<Record>) {
         records.clear();
-        if let Some(trace) = &mut self.fabric.trace {
+        if let Some(trace) = &mut self.fabric.tap.trace {
             std::mem::swap(&mut trace.records, records);
         }
     }
@@ -491,7 +497,7 @@ impl Simulation {
     pub fn trace_head(&self) -> Trace {
         let head =
             |trace: &Trace| Trace { points: trace.points.clone(), flows: trace.flows.clone(), records: Vec::new() };
-        self.fabric.trace.as_ref().map(head).unwrap_or_default()
+        self.fabric.tap.trace.as_ref().map(head).unwrap_or_default()
     }
 
     /// Ends the run of `network` and returns its outcome.
@@ -510,8 +516,8 @@ impl Simulation {
         }
         let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
-            report.sent = fabric.meter.as_ref().map(|meter| meter.sent(index));
-            report.delays = fabric.meter.as_ref().map(|meter| Box::new(meter.of_flow(index)));
+            report.sent = fabric.tap.meter.as_ref().map(|meter| meter.sent(index));
+            report.delays = fabric.tap.meter.as_ref().map(|meter| Box::new(meter.of_flow(index)));
             let [initiator, acceptor] = [&endpoints[2 * index], &endpoints[2 * index + 1]];
             let side = network.flows[index].app.counted_at();
             let receiver = &endpoints[2 * index + side.index()];
@@ -530,10 +536,10 @@ impl Simulation {
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         let links = fabric.paths(ended);
         let mobility = fabric.roaming_report();
-        let delays = fabric.meter.as_ref().map(|meter| meter.of_all());
+        let delays = fabric.tap.meter.as_ref().map(|meter| meter.of_all());
         let flows = fabric.flows;
         let report = Report { flows, sessions, links, mobility, end, ended, frames: fabric.frames, overflow, delays };
-        Outcome { report, trace: fabric.trace.unwrap_or_default() }
+        Outcome { report, trace: fabric.tap.trace.unwrap_or_default() }
     }
 }
 

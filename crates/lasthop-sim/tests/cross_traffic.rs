@@ -92,6 +92,7 @@ fn build(plan: &Plan) -> Network {
             link("wired", [0, 1], plan.wired, plan.wired_delay, ErrorSpec::None),
             link("wireless", [1, 2], plan.wireless, Duration::from_millis(5), errors),
         ],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: vec![
             flow("udp", 1, App::OnOff(plan.source)),

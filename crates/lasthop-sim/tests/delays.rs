@@ -39,6 +39,7 @@ fn network(errors: ErrorSpec, variation: VariationSpec) -> Network {
             delay: Duration::from_millis(10),
             directions: [direction(errors, variation), direction(ErrorSpec::None, VariationSpec::NONE)],
         }],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: vec![FlowSpec {
             name: "bulk".to_owned(),

@@ -51,6 +51,7 @@ fn network(rate: u64, queue: QueueLimit, medium: Medium, flows: Vec<(App, TcpCon
             link("fast", [0, 1], 1_000_000_000_000, QueueLimit::Packets(1_000_000), Medium::Duplex),
             link("slow", [1, 2], rate, queue, medium),
         ],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: flows.into_iter().enumerate().map(flow).collect(),
         sessions: Vec::new(),

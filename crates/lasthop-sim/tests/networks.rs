@@ -61,6 +61,7 @@ fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
             delay: Duration::from_millis(10),
             directions: [wire(), wire()],
         }],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: vec![transfer(0, 1, bytes, &Arc::new(tcp))],
         sessions: Vec::new(),
@@ -245,6 +246,7 @@ fn a_link_protocol_hides_the_losses_of_its_link() {
             delay: Duration::from_millis(1),
             directions: [wire(), wire()],
         }],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: vec![FlowSpec { app: App::OnOff(source), ..transfer(0, 1, 0, &tcp) }],
         sessions: Vec::new(),
@@ -407,6 +409,7 @@ fn build(plan: &Plan) -> Network {
     Network {
         nodes,
         links,
+        bundles: Vec::new(),
         elements,
         flows: flows.collect(),
         sessions: Vec::new(),

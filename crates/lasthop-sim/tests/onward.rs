@@ -90,6 +90,7 @@ fn build(plan: &Plan) -> Network {
     Network {
         nodes: (0..=last).map(node).collect(),
         links: plan.links.iter().enumerate().map(link).collect(),
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: plan.flows.iter().enumerate().map(flow).collect(),
         sessions: Vec::new(),

@@ -76,6 +76,7 @@ fn network(errors: ErrorSpec, flows: Vec<FlowSpec>) -> Network {
             link("wired", [0, 1], 100_000_000, 5, ErrorSpec::None),
             link("wireless", [1, 2], 10_000_000, 20, errors),
         ],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows,
         sessions: Vec::new(),

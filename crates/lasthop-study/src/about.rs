@@ -110,6 +110,10 @@ pub const fn about(scheme: &Scheme) -> About {
                     "A device at each end of the lossy link: the first adds 3 coded frames to every 20 packets, from which the second \
                      recovers lost packets; it retransmits nothing."
                 }
+                LinkRepair::Multipath => {
+                    "A device at each end of several links: the first sends each packet on the link on which it arrives first, and \
+                     retransmits lost packets on any of them; the second restores the order of each flow."
+                }
                 LinkRepair::Adaptive => {
                     "A device at each end of the lossy link: the first retransmits lost packets, and where a retransmission would \
                      arrive too late, sends copies and coded frames in advance; the second restores the order of each flow."
@@ -123,6 +127,9 @@ pub const fn about(scheme: &Scheme) -> About {
                     "TCP, QUIC and calls see a link with almost no loss, at the cost of up to a seventh of its capacity at high loss \
                      rates; without losses it adds only headers and feedback."
                 }
+                LinkRepair::Multipath => {
+                    "TCP, QUIC and calls see one link with the sum of the rates and almost no loss; one link after another may fail."
+                }
                 LinkRepair::Repeat | LinkRepair::Adaptive => {
                     "TCP, QUIC and calls see a link with almost no loss; without losses it adds only headers and feedback."
                 }
@@ -131,7 +138,9 @@ pub const fn about(scheme: &Scheme) -> About {
             // TCP recovers losses that coded frames do not restore.
             resends: match repair {
                 LinkRepair::Share => Resends::Sender,
-                LinkRepair::Repeat | LinkRepair::Adaptive | LinkRepair::Airmail => Resends::BaseStation,
+                LinkRepair::Repeat | LinkRepair::Adaptive | LinkRepair::Multipath | LinkRepair::Airmail => {
+                    Resends::BaseStation
+                }
             },
             duplicates: Duplicates::None,
             ..plain

@@ -1,9 +1,15 @@
 //! State of one peer: its sessions, its address, its timers.
 
+mod initiations;
+mod liveness;
+
 use std::net::SocketAddr;
 
 use lasthop_proto::time::{Duration, Instant};
 
+pub(crate) use self::initiations::Freshness;
+use self::initiations::Initiations;
+use self::liveness::Liveness;
 use crate::carrier::Carrier;
 use crate::control::{Control, SHORTEST};
 use crate::entropy::Entropy;
@@ -31,12 +37,6 @@ const HANDSHAKE_GAP: Duration = Duration::from_secs(1);
 pub const JITTER: Duration = Duration::from_millis(333);
 /// Time without a response after which a handshake is given up, until there is data to send.
 pub const GIVE_UP: Duration = Duration::from_secs(90);
-/// Number of timestamps to remember, to distinguish a replay from a clock that was set back.
-const REMEMBERED: usize = 64;
-/// Minimum time between initiations of one peer; earlier ones are dropped.
-const INITIATION_GAP: Duration = Duration::from_millis(20);
-/// Minimum time between two refusals of a stale timestamp.
-const REFUSAL_GAP: Duration = Duration::from_secs(5);
 /// Initial time between challenges to an address; it doubles each time.
 const CHALLENGE_GAP: Duration = Duration::from_millis(250);
 /// Maximum number of datagrams, and of events, that wait for the driver.
@@ -90,21 +90,12 @@ struct Candidate {
     gap: Duration,
 }
 
-/// Freshness of an initiation's timestamp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Freshness {
-    New,
-    /// Below the newest, but never seen: the peer's clock was set back.
-    Stale,
-    Replayed,
-}
-
+/// A peer and everything known about it.
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) key: PublicKey,
     pub(crate) shared_key: PresharedKey,
     pub(crate) configured: Option<SocketAddr>,
-    persistent: Option<Duration>,
     pub(crate) signer: Signer,
     sessions: Vec<Session>,
     pub(crate) attempt: Option<Attempt>,
@@ -116,15 +107,12 @@ pub(crate) struct Peer {
     search: Option<Search>,
     /// Minimum number for the link's next packet.
     pub(crate) next_link: u64,
-    keepalive_at: Option<Instant>,
-    persistent_at: Option<Instant>,
-    silent_at: Option<Instant>,
-    newest: u64,
-    recent: std::collections::VecDeque<u64>,
-    heard_at: Option<Instant>,
+    liveness: Liveness,
+    /// Initiations received from the peer.
+    pub(crate) initiations: Initiations,
     /// Time of the last authentic datagram.
     pub(crate) authentic_at: Option<Instant>,
-    refused_at: Option<Instant>,
+    /// Time at which the peer last refused this end's timestamp as stale.
     behind_at: Option<Instant>,
     /// Timestamp of this end's last initiation.
     pub(crate) timestamp: u64,
@@ -145,7 +133,6 @@ impl Peer {
             key: config.key,
             shared_key: config.preshared,
             configured: config.endpoint,
-            persistent: config.keepalive,
             sessions: Vec::new(),
             attempt: None,
             begin_at: (config.keepalive.is_some() && config.endpoint.is_some()).then_some(now),
@@ -154,14 +141,9 @@ impl Peer {
             candidate: None,
             search: None,
             next_link: 0,
-            keepalive_at: None,
-            persistent_at: None,
-            silent_at: None,
-            newest: 0,
-            recent: std::collections::VecDeque::new(),
-            heard_at: None,
+            liveness: Liveness::new(config.keepalive),
+            initiations: Initiations::default(),
             authentic_at: None,
-            refused_at: None,
             behind_at: None,
             timestamp: 0,
             epoch: None,
@@ -220,47 +202,6 @@ impl Peer {
         if let Some(before) = self.attempt.replace(attempt) {
             shared.retired.push(before.index);
         }
-    }
-
-    /// Returns the freshness of an initiation's timestamp; [`Self::remember`] stores a new one.
-    pub(crate) fn freshness(&self, timestamp: u64) -> Freshness {
-        if timestamp > self.newest || self.recent.is_empty() {
-            Freshness::New
-        } else if self.recent.contains(&timestamp) {
-            Freshness::Replayed
-        } else {
-            Freshness::Stale
-        }
-    }
-
-    pub(crate) fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    pub(crate) fn remember(&mut self, timestamp: u64) {
-        self.newest = timestamp;
-        if self.recent.len() == REMEMBERED {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(timestamp);
-    }
-
-    /// Returns whether an initiation may be processed now.
-    pub(crate) fn may_hear(&mut self, now: Instant) -> bool {
-        let may = self.heard_at.is_none_or(|at| now.since(at) >= INITIATION_GAP);
-        if may {
-            self.heard_at = Some(now);
-        }
-        may
-    }
-
-    /// Returns whether a refusal may be sent now.
-    pub(crate) fn may_refuse(&mut self, now: Instant) -> bool {
-        let may = self.refused_at.is_none_or(|at| now.since(at) >= REFUSAL_GAP);
-        if may {
-            self.refused_at = Some(now);
-        }
-        may
     }
 
     /// Returns the time of the next handshake after the peer refused our timestamp as stale: at once, but not
@@ -345,7 +286,7 @@ impl Peer {
         let (datagram, worn) = (session.control(frame, size.into()), session.is_worn(now));
         let Some(datagram) = datagram else { return };
         shared.transmit(to, datagram, purpose);
-        self.sent(now);
+        self.liveness.sent(now);
         if worn {
             self.want(now);
         }
@@ -356,7 +297,7 @@ impl Peer {
         if let Some(path) = self.path {
             self.send_to(now, path, Control::Keepalive, 0, Purpose::Control, shared);
         }
-        self.keepalive_at = None;
+        self.liveness.answered();
     }
 
     /// Seals a link datagram with the newest session.
@@ -368,10 +309,8 @@ impl Peer {
         let (sealed, worn) = (session.seal(number, datagram), session.is_worn(now));
         if sealed {
             self.next_link = number + 1;
-            self.sent(now);
-            if self.silent_at.is_none() {
-                self.silent_at = Some(now + KEEPALIVE + RETRY + jitter(&mut shared.entropy));
-            }
+            self.liveness.sent(now);
+            self.liveness.await_answer(|| now + KEEPALIVE + RETRY + jitter(&mut shared.entropy));
         }
         if worn {
             self.want(now);
@@ -379,16 +318,10 @@ impl Peer {
         sealed
     }
 
-    fn sent(&mut self, now: Instant) {
-        self.keepalive_at = None;
-        self.persistent_at = self.persistent.map(|interval| now + interval);
-    }
-
     /// Records an authentic datagram of the session `local`.
     pub(crate) fn received(&mut self, now: Instant, local: Index) {
-        self.silent_at = None;
+        self.liveness.received(now);
         self.authentic_at = Some(now);
-        self.persistent_at = self.persistent.map(|interval| now + interval);
         let margin = KEEPALIVE + RETRY;
         let ends_soon = |session: &&mut Session| {
             session.role == crate::session::Role::Initiator && now.since(session.born) + margin >= REJECT_AFTER
@@ -401,7 +334,7 @@ impl Peer {
 
     /// Schedules a keep-alive after received data, for which the other end expects an answer.
     pub(crate) fn owes_sign_of_life(&mut self, now: Instant) {
-        self.keepalive_at.get_or_insert(now + KEEPALIVE);
+        self.liveness.owe_answer(now);
     }
 
     /// Handles the answer to a challenge, from `from`.
@@ -415,8 +348,8 @@ impl Peer {
     pub(crate) fn clear(&mut self, shared: &mut Shared) {
         shared.retired.extend(self.sessions.drain(..).map(|session| session.local));
         shared.retired.extend(self.attempt.take().map(|attempt| attempt.index));
-        (self.begin_at, self.keepalive_at, self.silent_at) = (None, None, None);
-        (self.candidate, self.persistent_at) = (None, None);
+        (self.begin_at, self.candidate) = (None, None);
+        self.liveness.stop();
     }
 
     /// Returns the time of the next call of [`Self::handle_timeout`].
@@ -427,13 +360,12 @@ impl Peer {
             _ => None,
         };
         let retry = self.attempt.as_ref().map(|attempt| attempt.retry_at);
-        let timers = [sessions, search, retry, self.begin_at, self.keepalive_at, self.persistent_at, self.silent_at];
+        let timers = [sessions, search, retry, self.begin_at, self.liveness.poll_deadline()];
         timers.into_iter().flatten().min()
     }
 
     /// Performs due work other than handshakes. Returns whether one is to start.
     pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let due = |at: &mut Instant| *at <= now;
         if self.sessions.iter().any(|session| !session.is_alive(now)) {
             let was_up = self.sessions.iter().any(|session| session.confirmed);
             let expired = self.sessions.extract_if(.., |session| !session.is_alive(now));
@@ -442,14 +374,13 @@ impl Peer {
                 shared.tell(Event::Down { peer: self.id });
             }
         }
-        if self.silent_at.take_if(due).is_some() {
+        if self.liveness.take_silence(now) {
             self.want(now);
         }
-        if self.persistent_at.take_if(due).is_some() {
-            self.persistent_at = self.persistent.map(|interval| now + interval);
+        if self.liveness.take_persistent(now) {
             if self.is_up(now) { self.keep_alive(now, shared) } else { self.want(now) }
         }
-        if self.keepalive_at.take_if(due).is_some() {
+        if self.liveness.take_answer(now) {
             self.keep_alive(now, shared);
         }
         if let (Some(path), true) = (self.path, self.is_up(now)) {
@@ -462,7 +393,7 @@ impl Peer {
             // Without a session no probe can be sent: the search resumes with the next one.
             search.hold(now);
         }
-        let mut begins = self.begin_at.take_if(due).is_some() && self.attempt.is_none();
+        let mut begins = self.begin_at.take_if(|at| *at <= now).is_some() && self.attempt.is_none();
         if self.attempt.as_ref().is_some_and(|attempt| attempt.retry_at <= now) {
             let given_up = self.attempt.take_if(|attempt| now.since(attempt.first_at) >= GIVE_UP);
             if let Some(attempt) = given_up {

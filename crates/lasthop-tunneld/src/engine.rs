@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::Recorder;
-use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
+use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, PathId, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, TAG};
@@ -210,7 +210,7 @@ impl Engine {
             // On a bridge the other end sends signs of life at all times.
             Inner::Bridged(_) => last,
         };
-        let patience = UNANSWERED.max(link.hop.round_trip() * UNANSWERED_TRIPS);
+        let patience = UNANSWERED.max(link.hop.round_trip(PathId::FIRST) * UNANSWERED_TRIPS);
         Hearing { last, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
     }
 

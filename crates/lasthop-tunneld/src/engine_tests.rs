@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::{Entropy, PrivateKey};
 
@@ -225,7 +226,7 @@ fn a_peer_that_a_reload_changes_is_reached_at_once() {
         for end in 0..2 {
             assert_eq!(numbers(&world.got[end]), (0..600).collect::<Vec<_>>(), "{changed}, {end}");
         }
-        assert_eq!(world.link(changed).hop.rate(), 5_000_000);
+        assert_eq!(world.link(changed).hop.rate(PathId::FIRST), 5_000_000);
     }
 }
 
@@ -245,7 +246,7 @@ fn a_rate_is_found() {
             world.offer(0, packet(0, GRE, number, 1_250));
             world.run(1);
         }
-        let (found, loss) = (world.link(0).hop.rate(), world.link(0).hop.loss());
+        let (found, loss) = (world.link(0).hop.rate(PathId::FIRST), world.link(0).hop.loss(PathId::FIRST));
         assert!((4_250_000..=5_750_000).contains(&found), "{found} at {loss}");
         let counters = world.link(0).hop_counters();
         assert!(counters.dropped > 1_000, "{counters:?}");

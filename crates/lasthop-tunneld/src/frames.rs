@@ -158,7 +158,8 @@ fn read_feedback(kind: u8, from: &mut Reader<'_>, near: Near) -> Option<Feedback
     let received = if kind & SOME_MISSING != 0 { u128::from_be_bytes(from.take()?) } else { u128::MAX };
     let beyond = if kind & SOME_BEYOND != 0 { u128::from_be_bytes(from.take()?) } else { 0 };
     let marked = if kind & SOME_MARKED != 0 { from.word()? } else { 0 };
-    Some(Feedback { largest: PacketNumber(largest), delay, received, floor, beyond, delivered, useful, marked })
+    let largest = PacketNumber(largest);
+    Some(Feedback { largest, delay, received, floor, beyond, delivered, useful, marked, ..Feedback::default() })
 }
 
 /// Returns the number closest to `near` whose low 24 bits are `low`.
@@ -200,6 +201,7 @@ mod tests {
             delivered: 5,
             useful: 6,
             marked: 0,
+            ..Feedback::default()
         };
         vec![
             (Frame::Data(Symbol(0x1_0000_0004), label, packet()), DATA + 24),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
-    Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, RateRule, Repair, State, Why,
+    Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, PathId, RateRule, Repair, State, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -174,7 +174,7 @@ impl Link {
         }
         self.since = Some(now);
         self.counters.starts += 1;
-        self.offset += self.hop.near_own().0.0;
+        self.offset += self.hop.near_own(PathId::FIRST).0.0;
         // Waiting packets were not sent: they are neither dropped nor counted twice.
         let gone = self.hop.counters();
         self.before = self.before.plus(&Counters { dropped: 0, ..gone });
@@ -289,14 +289,14 @@ impl Link {
 
     /// Returns the reference numbers for the expansion of numbers in the peer's frames.
     pub fn near(&self) -> Near {
-        let (packet, symbol) = self.hop.near_own();
+        let (packet, symbol) = self.hop.near_own(PathId::FIRST);
         let own_packet = PacketNumber(self.offset + packet.0);
-        Near { symbol: self.hop.near().1, own_packet, own_symbol: symbol, offset: self.offset }
+        Near { symbol: self.hop.near(PathId::FIRST).1, own_packet, own_symbol: symbol, offset: self.offset }
     }
 
     /// Returns the wire number of the next datagram.
     pub fn next_number(&self) -> u64 {
-        self.offset + self.hop.near_own().0.0
+        self.offset + self.hop.near_own(PathId::FIRST).0.0
     }
 
     /// Records a frame sent as a datagram with `payload` bytes of UDP payload. Returns its wire number.
@@ -331,7 +331,7 @@ impl Link {
 
     /// Returns the state of repair if the circuit breaker has opened or closed since the last call.
     pub fn news(&mut self, now: Instant) -> Option<State> {
-        let (before, state) = (self.state, self.hop.state(now));
+        let (before, state) = (self.state, self.hop.state(now, PathId::FIRST));
         self.state = state;
         ((before == State::Broken) != (state == State::Broken)).then_some(state)
     }

@@ -182,3 +182,39 @@ fn no_source_file_has_more_than_500_lines_of_code() {
     let long = |path: &&PathBuf| !path.to_string_lossy().contains("tests") && code_lines(path) > 500;
     assert_eq!(all.iter().filter(long).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
 }
+
+/// Returns the structures that a file declares, with the number of their fields. Relies on rustfmt's layout.
+fn structures(text: &str) -> Vec<(&str, usize)> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let Some((before, name)) = code.split_once("struct ") else { continue };
+        if !code.ends_with('{') || !(before.is_empty() || before.starts_with("pub")) {
+            continue;
+        }
+        let end = format!("{}}}", " ".repeat(indent));
+        let fields = lines.by_ref().take_while(|line| *line != end).filter(|line| {
+            let field = line.trim_start();
+            line.len() - field.len() == indent + 4 && field.starts_with(char::is_alphabetic) && field.contains(": ")
+        });
+        found.push((name.split(['<', ' ']).next().unwrap(), fields.count()));
+    }
+    found
+}
+
+/// Structures of many fields have parts with names and methods of their own. Configuration mirrors its file.
+#[test]
+fn no_structure_has_more_than_25_fields() {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        sources(&entry.unwrap().path().join("src"), &mut all);
+    }
+    let texts: Vec<String> = all.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let found: Vec<_> = texts.iter().flat_map(|text| structures(text)).collect();
+    assert!(found.len() > 1000 && found.iter().any(|(_, fields)| *fields > 20), "{}", found.len());
+    let is_configuration = |name: &str| ["Config", "Settings", "Spec", "Args"].iter().any(|end| name.ends_with(end));
+    let large: Vec<_> = found.into_iter().filter(|(name, fields)| *fields > 25 && !is_configuration(name)).collect();
+    assert_eq!(large, []);
+}

@@ -18,6 +18,31 @@ enum Edge {
 /// Number of packets acknowledged one by one after which a receiver is known not to wait for the second of two.
 const FEW_SINGLES: u32 = 4;
 
+/// Acknowledgments so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acks {
+    /// SACK blocks of the last acknowledgment.
+    blocks: [(u64, u64); 4],
+    duplicates: u32,
+    /// Number of acknowledgments of a single packet since the last acknowledgment of several packets; `None` before the
+    /// first of the latter.
+    singles: Option<u32>,
+    /// True if an acknowledgment with truncated options was captured after the last packet that is known to have
+    /// arrived: others may have arrived.
+    missed: bool,
+}
+
+impl Acks {
+    /// Processes an acknowledgment of new data, of a single packet or several. Returns whether it may have been delayed:
+    /// the receiver acknowledges several at once, and no packet followed.
+    fn may_have_waited(&mut self, packet: &Packet<'_>, is_single: bool) -> bool {
+        self.singles = if is_single { self.singles.map(|singles| singles.saturating_add(1)) } else { Some(0) };
+        is_single
+            && self.singles.is_some_and(|singles| singles <= FEW_SINGLES)
+            && packet.segment.options.sack.as_slice().is_empty()
+    }
+}
+
 impl Half {
     /// Processes a packet of the receiver: `window` in bytes; `sacks` tells whether selective acknowledgments were
     /// negotiated.
@@ -35,7 +60,7 @@ impl Half {
             self.rounds.allow(packet.time, ack + window);
         }
         let probed = self.window.took_probe(ack, self.highest);
-        self.bytes += probed;
+        self.counts.bytes += probed;
         self.highest += probed;
         if ack > self.highest {
             // The FIN has a sequence number.
@@ -44,19 +69,20 @@ impl Half {
         }
         let mut best: Option<Sent> = None;
         let moved = ack > self.acknowledged;
-        let waited = moved && self.may_have_waited(packet, ack - self.acknowledged);
+        let is_single = ack.saturating_sub(self.acknowledged) <= u64::from(self.rounds.mss());
+        let waited = moved && self.acks.may_have_waited(packet, is_single);
         if moved {
             self.cumulative(packet, ack, &mut best);
-            self.asks = 0;
-            self.duplicates = 0;
+            self.answers.asks = 0;
+            self.acks.duplicates = 0;
         }
         self.selective(packet, ack, &mut best);
         // Without the truncated options, the acknowledged packet is unknown.
         let is_whole = packet.options == Kept::Whole;
-        self.missed |= !is_whole;
+        self.acks.missed |= !is_whole;
         if is_whole && !moved && sacks == Sacks::Never && packet.len == 0 && !self.on_the_way.is_empty() {
-            self.duplicates += 1;
-            if self.duplicates > 1 || window.is_some() {
+            self.acks.duplicates += 1;
+            if self.acks.duplicates > 1 || window.is_some() {
                 self.guess(packet.time, &mut best);
             }
         }
@@ -72,20 +98,10 @@ impl Half {
         if is_whole && is_pure && !moved && ack == self.acknowledged {
             self.duplicate(packet);
         } else {
-            self.last_answer = packet.time;
+            self.answers.last_answer = packet.time;
         }
-        self.last_window = Some(segment.window);
+        self.answers.last_window = Some(segment.window);
         self.last_heard = packet.time;
-    }
-
-    /// Returns whether an acknowledgment of `bytes` new bytes may have been delayed: it covers a single packet, comes
-    /// from a receiver that acknowledges several at once, and no packet followed.
-    fn may_have_waited(&mut self, packet: &Packet<'_>, bytes: u64) -> bool {
-        let is_single = bytes <= u64::from(self.rounds.mss());
-        self.singles = if is_single { self.singles.map(|singles| singles.saturating_add(1)) } else { Some(0) };
-        is_single
-            && self.singles.is_some_and(|singles| singles <= FEW_SINGLES)
-            && packet.segment.options.sack.as_slice().is_empty()
     }
 
     fn cumulative(&mut self, packet: &Packet<'_>, ack: u64, best: &mut Option<Sent>) {
@@ -130,7 +146,7 @@ impl Half {
             blocks[index.min(3)] = (left, right);
             let mut from = left.max(ack);
             // Blocks of earlier acknowledgments have been processed.
-            for (known_left, known_right) in self.blocks {
+            for (known_left, known_right) in self.acks.blocks {
                 if known_left <= from && from < known_right {
                     from = known_right;
                 }
@@ -139,7 +155,7 @@ impl Half {
                 self.mark(packet, from, right, best);
             }
         }
-        self.blocks = blocks;
+        self.acks.blocks = blocks;
     }
 
     fn mark(&mut self, packet: &Packet<'_>, from: u64, to: u64, best: &mut Option<Sent>) {
@@ -152,7 +168,7 @@ impl Half {
                 continue;
             }
             let piece = *piece;
-            self.hole_shown = Some(packet.time);
+            self.answers.hole_shown = Some(packet.time);
             self.arrived(packet, &piece, Edge::Behind, best);
             self.again.retain(|&seq| seq != piece.seq);
         }
@@ -221,7 +237,7 @@ impl Half {
                 found += 1;
             }
         }
-        if found > 0 && !self.missed {
+        if found > 0 && !self.acks.missed {
             let around = Around { before, after: Some(sample), missing, row: 0 };
             for index in first.. {
                 let Some(piece) = self.on_the_way.get_mut(index).filter(|piece| piece.seq < sample.end) else { break };
@@ -236,7 +252,7 @@ impl Half {
                 }
             }
         }
-        self.missed = false;
+        self.acks.missed = false;
         self.beyond.take(sample, if found > 0 { Neighbours::Missing } else { Neighbours::Arrived });
         self.rounds.queued(Side::Beyond, self.beyond.queue(sample));
     }

@@ -1,6 +1,8 @@
 //! Retransmissions that do not show a loss: sent before the sender can have known the fate of the packet, or answered
 //! by a duplicate acknowledgment.
 
+use std::collections::VecDeque;
+
 use super::{Half, LEAST_TIMEOUT, MILLISECOND, Packet};
 use crate::loss::Needless;
 use crate::sent::Sent;
@@ -26,11 +28,59 @@ const FEW_SAMPLES: u64 = 8;
 
 /// A retransmission without an answer so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unanswered {
+struct Unanswered {
     /// Index of the loss; `None` if the data had been acknowledged before.
     loss: Option<usize>,
     time: i64,
     end: u64,
+}
+
+/// Answers of the receiver to retransmissions and probes, and its speed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers {
+    /// Retransmissions that a duplicate acknowledgment may still answer.
+    unanswered: VecDeque<Unanswered>,
+    /// Time of the receiver's last packet other than a duplicate acknowledgment, in nanoseconds.
+    pub(super) last_answer: i64,
+    /// Time of the last selective or duplicate acknowledgment that showed a hole, in nanoseconds.
+    pub(super) hole_shown: Option<i64>,
+    /// Number of single packets that the receiver acknowledged without delay.
+    prompt: u32,
+    /// First unacknowledged number, and the losses before it that become needless if its data is acknowledged without a
+    /// retransmission.
+    in_order: Option<(u64, Vec<usize>)>,
+    /// Window field of the last acknowledgment.
+    pub(super) last_window: Option<u16>,
+    /// Number of keep-alives, window probes and repeated FINs that await an answer.
+    pub(super) asks: u32,
+}
+
+impl Answers {
+    /// Frees the memory of retransmissions and losses.
+    pub(super) fn close(&mut self) {
+        self.unanswered = VecDeque::new();
+        self.in_order = None;
+    }
+
+    /// Records a packet that its receiver answers.
+    pub(super) const fn ask(&mut self) {
+        self.asks = self.asks.saturating_add(1);
+    }
+
+    /// Returns whether a packet answers one that asked for it.
+    fn take_ask(&mut self) -> bool {
+        let asked = self.asks > 0;
+        self.asks = self.asks.saturating_sub(1);
+        asked
+    }
+
+    /// Records a retransmission; `loss` is the index of the loss that it repairs.
+    pub(super) fn await_answer(&mut self, loss: Option<usize>, time: i64, end: u64) {
+        if self.unanswered.len() == MOST_UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(Unanswered { loss, time, end });
+    }
 }
 
 impl Half {
@@ -65,7 +115,7 @@ impl Half {
     /// an answer can. Selective and duplicate acknowledgments since then, and smaller segments, as after an ICMP
     /// message about the path MTU, show a loss.
     pub(super) fn is_blind(&self, packet: &Packet<'_>, piece: &Sent, to_sender: i64) -> bool {
-        if self.hole_shown.is_some_and(|time| time >= piece.time) || packet.len < piece.packet_len {
+        if self.answers.hole_shown.is_some_and(|time| time >= piece.time) || packet.len < piece.packet_len {
             return false;
         }
         let apart = packet.time.saturating_sub(piece.time);
@@ -92,13 +142,13 @@ impl Half {
             && piece.end - piece.seq <= u64::from(self.rounds.mss())
             && packet.time.saturating_sub(piece.time) <= DELAYED_ACKNOWLEDGMENT.1
             && self.to_receiver.is_some_and(|nanos| nanos < AT_ONCE && nanos < to_sender)
-            && self.prompt < FEW_PROMPT
+            && self.answers.prompt < FEW_PROMPT
     }
 
     /// Processes a pure acknowledgment of `piece` alone, which passed once.
     pub(super) fn acknowledged_alone(&mut self, piece: &Sent, now: i64) {
         if piece.passed == 1 && now.saturating_sub(piece.time) < DELAYED_ACKNOWLEDGMENT.0 {
-            self.prompt = self.prompt.saturating_add(1);
+            self.answers.prompt = self.answers.prompt.saturating_add(1);
         }
     }
 
@@ -115,10 +165,10 @@ impl Half {
     /// acknowledges the first transmissions, unless the later data was lost, and would be retransmitted. Earlier
     /// acknowledgments that showed a loss exclude this.
     pub(super) fn awaits_order(&mut self, repeated: Vec<(usize, i64)>) {
-        self.in_order = self.on_the_way.get(0).filter(|next| next.passed == 1 && !next.sacked).map(|next| {
+        self.answers.in_order = self.on_the_way.get(0).filter(|next| next.passed == 1 && !next.sacked).map(|next| {
             let in_order = |&(loss, time): &(usize, i64)| {
                 let first = self.losses.list().get(loss).map_or(0, |loss| loss.seen.time);
-                next.time < time && self.hole_shown.is_none_or(|shown| shown < first)
+                next.time < time && self.answers.hole_shown.is_none_or(|shown| shown < first)
             };
             let losses = repeated.into_iter().filter(in_order).map(|(loss, _)| loss).collect();
             (next.seq, losses)
@@ -127,18 +177,10 @@ impl Half {
 
     /// Handles the acknowledgment of `piece`: if it was awaited next and sent once, the losses before it were needless.
     pub(super) fn came_in_order(&mut self, piece: &Sent) {
-        let awaited = self.in_order.take().filter(|(seq, _)| *seq == piece.seq && piece.passed == 1);
+        let awaited = self.answers.in_order.take().filter(|(seq, _)| *seq == piece.seq && piece.passed == 1);
         for loss in awaited.into_iter().flat_map(|(_, losses)| losses) {
             self.losses.mark_needless(loss, Needless::AcknowledgedInOrder);
         }
-    }
-
-    /// Records a retransmission; `loss` is the index of the loss that it repairs.
-    pub(super) fn awaits_answer(&mut self, loss: Option<usize>, time: i64, end: u64) {
-        if self.unanswered.len() == MOST_UNANSWERED {
-            self.unanswered.pop_front();
-        }
-        self.unanswered.push_back(Unanswered { loss, time, end });
     }
 
     /// Processes a pure acknowledgment of data that was acknowledged before. While data is outstanding, it shows a
@@ -147,35 +189,36 @@ impl Half {
     /// millisecond of another packet is ignored.
     pub(super) fn duplicate(&mut self, packet: &Packet<'_>) {
         let now = packet.time;
-        if self.asks > 0 {
-            self.asks -= 1;
+        if self.answers.take_ask() {
             return;
         }
-        let repeats_window = self.last_window == Some(packet.segment.window);
+        let repeats_window = self.answers.last_window == Some(packet.segment.window);
         if !repeats_window || !packet.segment.options.sack.as_slice().is_empty() {
             return;
         }
         if !self.on_the_way.is_empty() {
-            self.hole_shown = Some(now);
+            self.answers.hole_shown = Some(now);
             return;
         }
-        if now.saturating_sub(self.last_answer) < MILLISECOND {
+        if now.saturating_sub(self.answers.last_answer) < MILLISECOND {
             return;
         }
-        self.unanswered.retain(|repeat| now.saturating_sub(repeat.time) <= ANSWERED_WITHIN);
+        self.answers.unanswered.retain(|repeat| now.saturating_sub(repeat.time) <= ANSWERED_WITHIN);
         let least = self.least().unwrap_or(0);
         let acknowledged = self.acknowledged;
         let is_answered =
             |repeat: &Unanswered| repeat.end <= acknowledged && now.saturating_sub(repeat.time) >= least - least / 4;
-        let newest = self.unanswered.iter().rposition(is_answered);
-        if let Some(loss) = newest.and_then(|index| self.unanswered.remove(index)).and_then(|repeat| repeat.loss) {
+        let newest = self.answers.unanswered.iter().rposition(is_answered);
+        if let Some(loss) =
+            newest.and_then(|index| self.answers.unanswered.remove(index)).and_then(|repeat| repeat.loss)
+        {
             self.losses.mark_needless(loss, Needless::AnsweredTwice);
         }
     }
 
     /// Records a retransmitted FIN without data, which its receiver answers.
     pub const fn repeats_fin(&mut self) {
-        self.asks = self.asks.saturating_add(1);
+        self.answers.ask();
     }
 
     /// Handles data after its receiver has reset the connection, which no longer needs it.
@@ -188,10 +231,10 @@ impl Half {
             return;
         }
         if packet.len > 1 {
-            self.packets += packets;
-            self.wire += u64::from(packet.wire);
-            self.retransmissions += packets;
-            self.repeated += packets;
+            self.counts.packets += packets;
+            self.counts.wire += u64::from(packet.wire);
+            self.counts.retransmissions += packets;
+            self.counts.repeated += packets;
         }
     }
 

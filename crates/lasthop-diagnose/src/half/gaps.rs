@@ -76,7 +76,7 @@ impl Half {
             self.before.take(sample, neighbours);
             self.rounds.queued(Side::Before, self.before.queue(sample));
         }
-        self.bytes += end - seq;
+        self.counts.bytes += end - seq;
         let mut sent = piece(packet, seq, end);
         sent.refused = self.window.refuses(seq);
         self.on_the_way.insert(sent);
@@ -126,10 +126,10 @@ impl Half {
         let seq = self.unwrap(packet.segment.seq);
         if seq + 1 == self.acknowledged {
             self.window.asked();
-            self.asks = self.asks.saturating_add(1);
+            self.answers.asks = self.answers.asks.saturating_add(1);
             return true;
         }
-        if self.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
+        if self.counts.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
             // A FIN has a sequence number, but no data.
             self.open_gap(packet, seq, None);
             self.highest = seq;
@@ -150,7 +150,7 @@ impl Half {
         let sent_before = self.identified(packet, &gap);
         let is_known = self.identifications.tell(FEW_STEPS.0);
         if self.was_overtaken(packet, &gap, to_sender) || sent_before == Some(true) && is_known {
-            self.reordered += 1;
+            self.counts.reordered += 1;
             self.passed.came(gap.number);
         } else {
             let repair = self.repair(packet.time, to_sender);
@@ -173,7 +173,7 @@ impl Half {
                 self.reduction = Some(Reduction::Loss(number));
             }
         }
-        self.bytes += to - from;
+        self.counts.bytes += to - from;
         if to > self.acknowledged {
             self.on_the_way.insert(piece(packet, from, to));
         }
@@ -185,7 +185,7 @@ impl Half {
         if end - seq <= 1 {
             return;
         }
-        self.unseen += end - seq;
+        self.counts.unseen += end - seq;
         if self.missed_data.len() == MOST_GAPS {
             self.missed_data.pop_front();
         }
@@ -216,9 +216,9 @@ impl Half {
         let (from, to) = self.missed_data[index];
         self.missed_data.remove(index);
         self.missed_data.extend([(from, seq), (end, to)].into_iter().filter(|(from, to)| from < to));
-        self.unseen = self.unseen.saturating_sub(end - seq);
-        self.bytes += end - seq;
-        self.reordered += 1;
+        self.counts.unseen = self.counts.unseen.saturating_sub(end - seq);
+        self.counts.bytes += end - seq;
+        self.counts.reordered += 1;
         true
     }
 
@@ -259,7 +259,7 @@ impl Half {
     /// otherwise, the path duplicated it.
     pub(super) fn reported_twice(&mut self, seq: u32, len: u32) {
         if !self.losses.needless(seq, len, Needless::ReportedTwice) {
-            self.unexplained += self.rounds.packets(len);
+            self.counts.unexplained += self.rounds.packets(len);
         }
     }
 }

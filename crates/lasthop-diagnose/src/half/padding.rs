@@ -70,7 +70,7 @@ impl Half {
         }
         self.on_the_way.pop_back();
         self.highest = end;
-        self.bytes = self.bytes.saturating_sub(suspect.end - end);
-        self.packets = self.packets.saturating_sub(u64::from(end == suspect.seq));
+        self.counts.bytes = self.counts.bytes.saturating_sub(suspect.end - end);
+        self.counts.packets = self.counts.packets.saturating_sub(u64::from(end == suspect.seq));
     }
 }

@@ -17,7 +17,7 @@ impl Half {
             self.stray = None;
             return Some(number);
         }
-        if self.packets == 0 && self.acknowledged == ORIGIN && self.highest == ORIGIN {
+        if self.counts.packets == 0 && self.acknowledged == ORIGIN && self.highest == ORIGIN {
             self.first = None;
             return Some(self.unwrap(seq));
         }

@@ -38,4 +38,11 @@ pub struct LinkReport {
     pub useful: u32,
     /// Number of packets that arrived marked.
     pub marked: u32,
+    /// Arrival time of the largest transmission, in microseconds on the reporting end's clock, if there are several
+    /// paths.
+    pub arrived: u32,
+    /// Distance of the reported transmissions from the largest.
+    pub back: u16,
+    /// Number of the path that it reports on.
+    pub path: u8,
 }

@@ -2,7 +2,7 @@
 //! `docs/models/two-ended-link.md`.
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Header, HopConfig, RateRule, Repair, State};
+use lasthop_proto::link::hybrid::{Header, HopConfig, PathId, RateRule, Repair, State};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Cause, Ecn, LinkReport, Packet};
@@ -34,7 +34,7 @@ fn the_rate_is_found() {
             let begin = ms(1_000 * index as u64);
             link.run_until(begin);
             offer(&mut link, end, flows, 2 * truth, begin + millis(5_000));
-            let found = link.ends[end].hop().rate();
+            let found = link.ends[end].hop().rate(PathId::FIRST);
             offer(&mut link, end, flows, 2 * truth, begin + millis(10_000));
             let used = goodput(&link, 1 - end, begin + millis(5_000)) * 1000 / (1000 - loss);
             if !near(found, truth, percent) || !near(used, truth, 15) {
@@ -74,7 +74,7 @@ fn a_step_is_followed() {
             let mut link = Link::new(auto(Repair::Adaptive), Hop { rate, loss, run, ..Hop::A }.channel());
             for (until, truth) in [(9_900, 10), (13_000, 4), (19_900, 4), (23_000, 10), (29_000, 10)] {
                 offer(&mut link, 0, flows, 20_000_000, ms(until));
-                let found = link.ends[0].hop().rate();
+                let found = link.ends[0].hop().rate(PathId::FIRST);
                 assert!(near(found, truth * 1_000_000, 15), "{loss} in {run}, {flows} flows, {until} ms: {found}");
             }
         }
@@ -91,7 +91,7 @@ fn a_given_rate_that_is_a_little_too_high_fills_no_queue() {
         let mut trips = Vec::new();
         for second in 1..=20 {
             offer(&mut link, 0, 1, 12_000_000, ms(1_000 * second));
-            trips.push(link.ends[0].hop().round_trip());
+            trips.push(link.ends[0].hop().round_trip(PathId::FIRST));
         }
         trips.sort();
         assert!(trips[10] < millis(10 + 6), "{percent} %: {trips:?}");
@@ -136,7 +136,10 @@ fn congestion_is_not_hidden_at_a_given_rate() {
     let bytes: u64 = later.iter().map(|(_, packet, _)| u64::from(packet.wire_len())).sum();
     assert!(bytes * 8 <= 20_000_000 * 95 / 10 + 20_000, "{bytes}");
     let hop = link.ends[0].hop();
-    assert_eq!((hop.state(link.now), hop.loss(), hop.rate()), (State::Congested, 0, 20_000_000));
+    assert_eq!(
+        (hop.state(link.now, PathId::FIRST), hop.loss(PathId::FIRST), hop.rate(PathId::FIRST)),
+        (State::Congested, 0, 20_000_000)
+    );
 }
 
 /// With an estimated rate, no more is sent than the hop carries, and only data.
@@ -163,16 +166,16 @@ fn the_breaker_acts_and_lets_go() {
         };
         let mut link = Link::new(HopConfig { rate: rule, ..config(Repair::Adaptive) }, channel);
         offer(&mut link, 0, 2, 5_000_000, ms(8_000));
-        assert_ne!(link.ends[0].hop().state(link.now), State::Broken);
+        assert_ne!(link.ends[0].hop().state(link.now, PathId::FIRST), State::Broken);
         offer(&mut link, 0, 2, 5_000_000, ms(14_000));
-        assert_eq!(link.ends[0].hop().state(link.now), State::Broken, "{rule:?}");
+        assert_eq!(link.ends[0].hop().state(link.now, PathId::FIRST), State::Broken, "{rule:?}");
         let before = link.ends[0].hop().counters();
         offer(&mut link, 0, 2, 5_000_000, ms(29_000));
         let after = link.ends[0].hop().counters();
         assert!(after.given_up > before.given_up + 1_000);
         assert!(after.resent + after.redundant <= before.resent + before.redundant + 10, "{before:?} {after:?}");
         offer(&mut link, 0, 2, 5_000_000, ms(45_000));
-        assert_eq!(link.ends[0].hop().state(link.now), State::Silent, "{rule:?}");
+        assert_eq!(link.ends[0].hop().state(link.now, PathId::FIRST), State::Silent, "{rule:?}");
     }
 }
 
@@ -201,7 +204,7 @@ fn marks_are_congestion() {
             let link: LinkHeaders = Header::Feedback { packet: step }.into();
             let packet = Packet { link, body: Body::Report(report), ..Packet::default() };
             sent += feed(&mut end, now + millis(10), Port::WIRELESS, packet).len() as u32;
-            if end.hop().state(now + millis(10)) == State::Congested {
+            if end.hop().state(now + millis(10), PathId::FIRST) == State::Congested {
                 states.push(step);
             }
         }
@@ -237,7 +240,7 @@ fn a_peer_that_lies_gains_nothing() {
             feed(&mut end, now, Port::WIRELESS, Packet { link, body: Body::Report(report), ..Packet::default() });
         }
         // 1500 bytes every 1.5 ms are 8 Mbps: no higher capacity can have been observed.
-        assert!((8_000..=8_800_000).contains(&end.hop().rate()), "{}", end.hop().rate());
+        assert!((8_000..=8_800_000).contains(&end.hop().rate(PathId::FIRST)), "{}", end.hop().rate(PathId::FIRST));
     }
     assert!(bytes <= 20_000 * 1500);
 }
@@ -258,10 +261,10 @@ proptest! {
             let largest = if kind % 4 == 0 { largest } else { next.saturating_sub(1 + largest % 8) };
             let (received, beyond) = ([a, b, a, b], [b, a, b, a]);
             let floor = if kind % 3 == 0 { floor } else { 0 };
-            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked };
+            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked, arrived: 0, back: 0, path: 0 };
             let link: LinkHeaders = Header::Feedback { packet: next }.into();
             feed(&mut end, now, Port::WIRELESS, Packet { link, body: Body::Report(report), ..Packet::default() });
-            prop_assert!((8_000..=100_000_000_000).contains(&end.hop().rate()));
+            prop_assert!((8_000..=100_000_000_000).contains(&end.hop().rate(PathId::FIRST)));
             check(&end);
         }
         for _ in 0..100_000 {

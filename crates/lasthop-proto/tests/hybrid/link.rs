@@ -63,8 +63,8 @@ pub fn number(packet: &Packet) -> u32 {
     }
 }
 
-/// Returns the delays after which the copies of a frame arrive, given the time and the end that sent it.
-pub type Channel<'a> = Box<dyn FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a>;
+/// Returns the delays after which the copies of a frame arrive, given the time, and the end and the port that sent it.
+pub type Channel<'a> = Box<dyn FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a>;
 
 pub struct Link<'a> {
     pub now: Instant,
@@ -74,15 +74,26 @@ pub struct Link<'a> {
     pub taken: [Vec<(Instant, Packet)>; 2],
     /// Frames sent by each end, with their times and whether they were lost.
     pub sent: [Vec<(Instant, Packet, bool)>; 2],
-    agenda: BTreeMap<(Instant, u64), (usize, Packet)>,
+    agenda: BTreeMap<(Instant, u64), (usize, Port, Packet)>,
     order: u64,
 }
 
 impl<'a> Link<'a> {
-    pub fn new(config: HopConfig, channel: impl FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a) -> Self {
+    pub fn new(config: HopConfig, mut channel: impl FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a) -> Self {
+        Self::over(config, &[], move |now, end, _, packet| channel(now, end, packet))
+    }
+
+    /// Returns two ends with more paths, at these rates.
+    pub fn over(
+        config: HopConfig,
+        more: &[RateRule],
+        channel: impl FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a,
+    ) -> Self {
+        let more: Vec<_> = more.iter().map(|rate| (*rate, config.header)).collect();
+        let end = || TwoEnded::new(config.clone()).over(&more);
         Self {
             now: Instant::ZERO,
-            ends: [TwoEnded::new(config.clone()), TwoEnded::new(config)],
+            ends: [end(), end()],
             channel: Box::new(channel),
             taken: [vec![], vec![]],
             sent: [vec![], vec![]],
@@ -109,11 +120,11 @@ impl<'a> Link<'a> {
                 self.taken[end].push((now, packet));
                 continue;
             }
-            let arrivals = (self.channel)(now, end, &packet);
+            let arrivals = (self.channel)(now, end, port, &packet);
             self.sent[end].push((now, packet, arrivals.is_empty()));
             for after in arrivals {
                 self.order += 1;
-                self.agenda.insert((now + after, self.order), (1 - end, packet));
+                self.agenda.insert((now + after, self.order), (1 - end, port, packet));
             }
         }
         check(&self.ends[end]);
@@ -129,9 +140,9 @@ impl<'a> Link<'a> {
             assert!(at >= self.now);
             self.now = at;
             if arrival == Some(at)
-                && let Some((_, (end, packet))) = self.agenda.pop_first()
+                && let Some((_, (end, port, packet))) = self.agenda.pop_first()
             {
-                self.handle(end, Port::WIRELESS, packet);
+                self.handle(end, port, packet);
                 continue;
             }
             for end in 0..2 {

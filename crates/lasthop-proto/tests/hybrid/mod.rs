@@ -5,6 +5,7 @@ mod bottleneck;
 mod golden;
 mod link;
 mod outage;
+mod paths;
 mod properties;
 mod replay;
 mod windows;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, Header, Image, Label, Repair, Reports};
+use lasthop_proto::link::hybrid::{Class, Header, Image, Label, PathId, Repair, Reports};
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, LinkReport, Packet};
 use lasthop_proto::time::{Duration, Instant};
@@ -167,7 +167,19 @@ fn hostile() -> impl Strategy<Value = Packet> {
     let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
     let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 3]>()).prop_map(
         |((packet, largest, delay), floor, received, beyond, [delivered, useful, marked])| {
-            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked };
+            let report = LinkReport {
+                largest,
+                delay,
+                received,
+                floor,
+                beyond,
+                delivered,
+                useful,
+                marked,
+                arrived: 0,
+                back: 0,
+                path: 0,
+            };
             Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..Packet::default() }
         },
     );
@@ -266,7 +278,7 @@ fn losses_that_change_are_followed() {
             }
             let next = link.now + Duration::from_micros(1_190);
             link.run_until(next);
-            let (at, loss) = (link.now.as_nanos() / 1_000_000, link.ends[0].hop().loss());
+            let (at, loss) = (link.now.as_nanos() / 1_000_000, link.ends[0].hop().loss(PathId::FIRST));
             let expected = match at {
                 2_000..5_000 | 17_250.. => 0,
                 7_000..10_000 => 10_000,

@@ -110,7 +110,7 @@ fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Formats a number with at most `digits` decimals, without trailing zeros.
-fn number(value: f64, digits: usize) -> String {
+pub fn number(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

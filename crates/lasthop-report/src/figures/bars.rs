@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::axis::Axis;
+use super::font::text_width;
 use super::plot::{self, Frame, Sample};
-use super::scene::{Align, INK, Run, Scene, colour, text_width};
+use super::scene::{Align, Colour, Run, Scene, colour};
 
 /// Bar chart.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -74,7 +75,7 @@ impl BarChart {
             scene.text((frame.left - 8.0, middle), name, NAME_SIZE, Align::Right, Run::Across);
             self.draw_group(&mut scene, &frame, &axis, group, middle);
         }
-        scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], INK, 1.0);
+        scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], Colour::Ink, 1.0);
         scene
     }
 
@@ -84,22 +85,11 @@ impl BarChart {
         let top = middle - thickness * self.series.len() as f64 / 2.0;
         for (number, series) in self.series.iter().enumerate() {
             let Some(bar) = series.bars.get(group).copied().flatten() else { continue };
-            let upper = top + number as f64 * thickness;
-            let centre = upper + thickness / 2.0;
-            // Leave a gap of a pixel between the bars of a group.
-            let end = frame.x(axis, bar.value.max(0.0));
-            scene.fill((frame.left, upper + 0.5), (end, upper + thickness - 0.5), colour(number));
-            if let Some(ci) = bar.ci95 {
-                let (low, high) = (frame.x(axis, (bar.value - ci).max(0.0)), frame.x(axis, bar.value + ci));
-                let cap = (thickness * 0.25).min(4.0);
-                scene.path(vec![(low, centre), (high, centre)], INK, 1.0);
-                for x in [low, high] {
-                    scene.path(vec![(x, centre - cap), (x, centre + cap)], INK, 1.0);
-                }
-            }
-            if let Some(published) = bar.published {
-                plot::published_sign(scene, (frame.x(axis, published), centre), INK);
-            }
+            let name = if series.name.is_empty() { String::new() } else { format!(", {}", series.name) };
+            let words = plot::number_words(bar.value, bar.ci95, bar.published);
+            scene.datum(format!("{}{name}: {words}", self.groups[group]), |scene| {
+                draw_bar(scene, (frame, axis), (top + number as f64 * thickness, thickness), bar, colour(number));
+            });
         }
     }
 
@@ -124,5 +114,30 @@ impl BarChart {
             legend.push(("published".to_owned(), Sample::Published));
         }
         legend
+    }
+}
+
+/// Draws a bar below `upper`.
+fn draw_bar(
+    scene: &mut Scene,
+    (frame, axis): (&Frame, &Axis),
+    (upper, thickness): (f64, f64),
+    bar: Bar,
+    colour: Colour,
+) {
+    let centre = upper + thickness / 2.0;
+    // Leave a gap of a unit between the bars of a group.
+    let end = frame.x(axis, bar.value.max(0.0));
+    scene.fill((frame.left, upper + 0.5), (end, upper + thickness - 0.5), colour);
+    if let Some(ci) = bar.ci95 {
+        let (low, high) = (frame.x(axis, (bar.value - ci).max(0.0)), frame.x(axis, bar.value + ci));
+        let cap = (thickness * 0.25).min(4.0);
+        scene.path(vec![(low, centre), (high, centre)], Colour::Ink, 1.0);
+        for x in [low, high] {
+            scene.path(vec![(x, centre - cap), (x, centre + cap)], Colour::Ink, 1.0);
+        }
+    }
+    if let Some(published) = bar.published {
+        plot::published_sign(scene, (frame.x(axis, published), centre), Colour::Ink);
     }
 }

@@ -98,11 +98,13 @@ impl LineChart {
             scene.path(shown.iter().map(|point| at(point)).collect(), colour, 2.0);
             for point in shown {
                 let (x, y) = at(point);
-                if let Some(ci) = point.ci95 {
-                    let (low, high) = (frame.y(&y_axis, low_end(point)), frame.y(&y_axis, point.y + ci));
-                    plot::error_bar(&mut scene, x, low, high, colour);
-                }
-                scene.mark(mark, (x, y), 4.5, colour);
+                scene.datum(words(&series.name, point), |scene| {
+                    if let Some(ci) = point.ci95 {
+                        let (low, high) = (frame.y(&y_axis, low_end(point)), frame.y(&y_axis, point.y + ci));
+                        plot::error_bar(scene, x, low, high, colour);
+                    }
+                    scene.mark(mark, (x, y), 4.5, colour);
+                });
             }
         }
         // Drawn above all lines, which come close to them.
@@ -116,6 +118,13 @@ impl LineChart {
         }
         scene
     }
+}
+
+/// Describes a point: its series, x, and y.
+fn words(series: &str, point: &LinePoint) -> String {
+    let series = if series.is_empty() { String::new() } else { format!("{series}, ") };
+    let y = plot::number_words(point.y, point.ci95, point.published);
+    format!("{series}{}: {y}", plot::number(point.x))
 }
 
 /// Returns the low end of a point's interval. For a positive mean it is at least 0, since the quantity is then not

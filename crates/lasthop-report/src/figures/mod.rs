@@ -1,4 +1,4 @@
-//! Figures as SVG and PNG, drawn from plain data.
+//! Figures as SVG and PNG, drawn from plain data: a chart lays out a scene of shapes, which is written in either format.
 //!
 //! Colours are those of Okabe and Ito, which are distinguishable with colour vision deficiency; series differ by mark
 //! as well.
@@ -6,10 +6,13 @@
 mod axis;
 mod bars;
 mod data;
+mod font;
 mod lines;
 mod plot;
+mod raster;
 mod scene;
 mod sequence;
+mod svg;
 mod thinned;
 mod trace_series;
 
@@ -23,6 +26,7 @@ use serde::Serialize;
 
 use crate::error::ReportError;
 use scene::Scene;
+use svg::Root;
 
 /// Numbers of colours by the names of series, so that a name has one colour in several plots.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -83,48 +87,32 @@ pub enum Figure {
 }
 
 /// Renders figures of the same size as one SVG document, one below the other.
-///
-/// # Errors
-///
-/// Returns an error if the drawing library rejects a figure.
-pub fn render_svg_stack(figures: &[Figure]) -> Result<String, ReportError> {
+pub fn render_svg_stack(figures: &[Figure]) -> String {
     let scenes: Vec<Scene> = figures.iter().map(|figure| figure.scene(&[])).collect();
-    scene::stack(&scenes)
+    svg::stack(&scenes)
 }
 
 impl Figure {
     /// Renders the figure as an SVG document.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the drawing library rejects it.
-    pub fn render_svg(&self) -> Result<String, ReportError> {
+    pub fn render_svg(&self) -> String {
         self.render_svg_in(&[])
     }
 
     /// Renders the figure as an SVG document, with these [`Colours`] for series that are dots or lines.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the drawing library rejects it.
-    pub fn render_svg_in(&self, colours: &[usize]) -> Result<String, ReportError> {
-        self.scene(colours).svg(&scene::DOCUMENT)
+    pub fn render_svg_in(&self, colours: &[usize]) -> String {
+        svg::render(&self.scene(colours), &Root::Document)
     }
 
     /// Renders the figure as an `svg` element for a page, with `alt` as its description and these [`Colours`].
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the drawing library rejects it.
-    pub fn render_svg_element(&self, alt: &str, colours: &[usize]) -> Result<String, ReportError> {
-        self.scene(colours).svg(&scene::Root::Element { alt })
+    pub fn render_svg_element(&self, alt: &str, colours: &[usize]) -> String {
+        svg::render(&self.scene(colours), &Root::Element { alt })
     }
 
     /// Renders the figure as a PNG image, with two pixels per unit of the SVG.
     ///
     /// # Errors
     ///
-    /// Returns an error if the drawing library rejects it.
+    /// Returns an error if the image is too large.
     pub fn render_png(&self) -> Result<Vec<u8>, ReportError> {
         self.render_png_in(&[])
     }
@@ -133,9 +121,9 @@ impl Figure {
     ///
     /// # Errors
     ///
-    /// Returns an error if the drawing library rejects it.
+    /// Returns an error if the image is too large.
     pub fn render_png_in(&self, colours: &[usize]) -> Result<Vec<u8>, ReportError> {
-        self.scene(colours).png()
+        raster::render(&self.scene(colours))
     }
 
     /// Returns the names of the figure's series, in order, if these are dots or lines.
@@ -186,17 +174,16 @@ mod tests {
         let of_both = colours.of(&both);
         assert_eq!(of_both, [0, 2]);
         // In the images, the dots of B in one have the colour of the line of B in the other.
-        let hex = |colour: plotters::prelude::RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
-        let b = hex(sequence::dot_colour(2));
-        assert!(packets.render_svg_in(&[0, 1, 2]).unwrap().contains(&b));
-        assert!(both.render_svg_in(&of_both).unwrap().contains(&b));
-        assert!(!both.render_svg().unwrap().contains(&b), "by place it had another");
+        let b = svg::rgb(sequence::dot_colour(2));
+        assert!(packets.render_svg_in(&[0, 1, 2]).contains(&b));
+        assert!(both.render_svg_in(&of_both).contains(&b));
+        assert!(!both.render_svg().contains(&b), "by place it had another");
         // By index, dots and lines use the colours in the same order.
-        let second = hex(sequence::dot_colour(1));
+        let second = svg::rgb(sequence::dot_colour(1));
         let two = window(&["A", "B"]);
-        assert!(two.render_svg().unwrap().contains(&second));
+        assert!(two.render_svg().contains(&second));
         // Without colours, plots do not change.
-        assert_eq!(packets.render_svg().unwrap(), packets.render_svg_in(&[]).unwrap());
+        assert_eq!(packets.render_svg(), packets.render_svg_in(&[]));
     }
 
     #[test]

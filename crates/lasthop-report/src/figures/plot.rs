@@ -1,8 +1,8 @@
 //! Common parts of figures: title, legend, axes, and the area between them.
 
 use super::axis::Axis;
-use super::scene::{Align, GRID, INK, Mark, Point, Run, Scene, text_width};
-use plotters::prelude::RGBColor;
+use super::font::text_width;
+use super::scene::{Align, Colour, Mark, Point, Run, Scene};
 
 /// Width of a figure in units.
 pub const WIDTH: u32 = 900;
@@ -25,13 +25,13 @@ const X_AXIS_HEIGHT: f64 = 64.0;
 #[derive(Clone, Copy)]
 pub enum Sample {
     /// Filled box.
-    Box(RGBColor),
+    Box(Colour),
     /// Mark.
-    Mark(Mark, f64, RGBColor),
+    Mark(Mark, f64, Colour),
     /// Line.
-    Line(RGBColor),
+    Line(Colour),
     /// Line with a mark.
-    LineAndMark(Mark, RGBColor),
+    LineAndMark(Mark, Colour),
     /// Sign for published numbers.
     Published,
 }
@@ -108,15 +108,15 @@ fn draw_sample(scene: &mut Scene, sample: Sample, (x, y): Point) {
             scene.path(line, colour, 2.0);
             scene.mark(mark, middle, 4.5, colour);
         }
-        Sample::Published => published_sign(scene, middle, INK),
+        Sample::Published => published_sign(scene, middle, Colour::Ink),
     }
 }
 
 /// Draws the sign for a published number: a hollow diamond, visible on any colour; in ink, or in the colour of its
 /// line.
-pub fn published_sign(scene: &mut Scene, at: Point, colour: RGBColor) {
+pub fn published_sign(scene: &mut Scene, at: Point, colour: Colour) {
     scene.mark(Mark::Diamond, at, 4.5, colour);
-    scene.mark(Mark::Diamond, at, 2.5, super::scene::PAPER);
+    scene.mark(Mark::Diamond, at, 2.5, Colour::Paper);
 }
 
 /// Draws both axes of an x-y plot with their grid, below `head`, and returns the area between them.
@@ -130,12 +130,12 @@ pub fn axes(scene: &mut Scene, head: f64, (x_axis, x_title): (&Axis, &str), (y_a
     };
     for (value, label) in &y_axis.ticks {
         let y = frame.y(y_axis, *value);
-        scene.path(vec![(frame.left, y), (frame.right, y)], GRID, 1.0);
+        scene.path(vec![(frame.left, y), (frame.right, y)], Colour::Grid, 1.0);
         scene.text((frame.left - 8.0, y), label, TICK_SIZE, Align::Right, Run::Across);
     }
     let middle = (MARGIN, (frame.top + frame.bottom) / 2.0);
     scene.text(middle, y_title, LABEL_SIZE, Align::Centre, Run::Upwards);
-    scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], INK, 1.0);
+    scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], Colour::Ink, 1.0);
     x_axis_below(scene, &frame, x_axis, x_title);
     frame
 }
@@ -144,19 +144,31 @@ pub fn axes(scene: &mut Scene, head: f64, (x_axis, x_title): (&Axis, &str), (y_a
 pub fn x_axis_below(scene: &mut Scene, frame: &Frame, axis: &Axis, title: &str) {
     for (value, label) in &axis.ticks {
         let x = frame.x(axis, *value);
-        scene.path(vec![(x, frame.top), (x, frame.bottom)], GRID, 1.0);
-        scene.path(vec![(x, frame.bottom), (x, frame.bottom + 5.0)], INK, 1.0);
+        scene.path(vec![(x, frame.top), (x, frame.bottom)], Colour::Grid, 1.0);
+        scene.path(vec![(x, frame.bottom), (x, frame.bottom + 5.0)], Colour::Ink, 1.0);
         scene.text((x, frame.bottom + 16.0), label, TICK_SIZE, Align::Centre, Run::Across);
     }
-    scene.path(vec![(frame.left, frame.bottom), (frame.right, frame.bottom)], INK, 1.0);
+    scene.path(vec![(frame.left, frame.bottom), (frame.right, frame.bottom)], Colour::Ink, 1.0);
     let middle = ((frame.left + frame.right) / 2.0, frame.bottom + 42.0);
     scene.text(middle, title, LABEL_SIZE, Align::Centre, Run::Across);
 }
 
 /// Draws a vertical error bar with caps.
-pub fn error_bar(scene: &mut Scene, x: f64, low: f64, high: f64, colour: RGBColor) {
+pub fn error_bar(scene: &mut Scene, x: f64, low: f64, high: f64, colour: Colour) {
     scene.path(vec![(x, low), (x, high)], colour, 1.5);
     for y in [low, high] {
         scene.path(vec![(x - 4.0, y), (x + 4.0, y)], colour, 1.5);
     }
+}
+
+/// Describes a number: `1.39 ± 0.02, published 1.4`.
+pub fn number_words(value: f64, ci95: Option<f64>, published: Option<f64>) -> String {
+    let around = ci95.map_or(String::new(), |ci| format!(" ± {}", number(ci)));
+    let published = published.map_or(String::new(), |published| format!(", published {}", number(published)));
+    format!("{}{around}{published}", number(value))
+}
+
+/// Formats a number with at most three decimals.
+pub fn number(value: f64) -> String {
+    super::axis::number(value, 3)
 }

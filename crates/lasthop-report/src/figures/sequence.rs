@@ -3,13 +3,12 @@
 
 use std::collections::HashSet;
 
-use plotters::prelude::RGBColor;
 use serde::Serialize;
 
 use super::axis::Axis;
 use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
-use super::scene::{Mark, Scene, colour};
+use super::scene::{Colour, Mark, Scene, colour};
 
 /// Sequence plot.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -83,7 +82,7 @@ impl SequencePlot {
 
     /// Returns the colours of each series' crosses: first those that no dots of this plot have, then those that no
     /// other crosses have.
-    fn again_colours(&self, place: &impl Fn(usize) -> usize) -> Vec<RGBColor> {
+    fn again_colours(&self, place: &impl Fn(usize) -> usize) -> Vec<Colour> {
         let dotted = self.series.iter().enumerate().filter(|(_, series)| !series.sent.is_empty());
         let dots: Vec<usize> = dotted.map(|(number, _)| palette(place(number))).collect();
         let mut crosses: Vec<usize> = Vec::new();
@@ -104,7 +103,7 @@ impl SequencePlot {
 const CROSSES: [usize; 6] = [5, 3, 1, 4, 2, 0];
 
 /// Returns every second one of six colours for the first three series, and then the colours in between.
-pub(super) const fn dot_colour(series: usize) -> RGBColor {
+pub(super) const fn dot_colour(series: usize) -> Colour {
     colour(palette(series))
 }
 

@@ -7,6 +7,7 @@ use lasthop_proto::link::hybrid::{HopConfig, Medium, RateRule, Repair, Reports, 
 use lasthop_proto::node::Node;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LinkRepair, Scheme};
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff};
@@ -35,6 +36,8 @@ pub struct TwoEnded {
     pub rate: SendingRate,
     /// Repair of losses.
     pub repair: Repair,
+    /// Indicates whether it uses all links of a bundle.
+    pub multipath: Switch,
     /// Bytes added to each packet.
     pub header: u16,
     /// Maximum number of packets in its entry queue; `None`: follows the hop.
@@ -63,6 +66,7 @@ pub enum SendingRate {
 impl TwoEnded {
     /// Returns the configuration of an end for a link of rate `link` on that medium.
     pub fn config(&self, link: Rate, medium: &network::Medium) -> HopConfig {
+        let rate = self.rate_rule(link);
         let medium = match medium {
             network::Medium::Duplex | network::Medium::Cell { .. } => Medium::Own,
             network::Medium::HalfDuplex { .. } | network::Medium::Shared { .. } | network::Medium::Wifi { .. } => {
@@ -71,17 +75,21 @@ impl TwoEnded {
         };
         HopConfig {
             medium,
-            rate: match self.rate {
-                SendingRate::SameAsLink => RateRule::Fixed(link.0),
-                SendingRate::Given(rate) => RateRule::Fixed(rate),
-                SendingRate::Auto => RateRule::Auto,
-            },
+            rate,
             repair: self.repair,
             header: self.header,
             queue: self.queue,
             memory: self.memory,
             target: self.target,
             interval: self.interval,
+        }
+    }
+
+    fn rate_rule(&self, link: Rate) -> RateRule {
+        match self.rate {
+            SendingRate::SameAsLink => RateRule::Fixed(link.0),
+            SendingRate::Given(rate) => RateRule::Fixed(rate),
+            SendingRate::Auto => RateRule::Auto,
         }
     }
 }
@@ -105,6 +113,10 @@ impl Element for TwoEnded {
         StateAtHandoff::Session
     }
 
+    fn uses_bundle(&self) -> bool {
+        self.multipath.is_on()
+    }
+
     fn marks(&self) -> bool {
         true
     }
@@ -119,7 +131,8 @@ impl Element for TwoEnded {
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        node::TwoEnded::boxed(self.config(site.rate, site.medium), self.past.clone())
+        let more: Vec<_> = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
+        node::TwoEnded::boxed(self.config(site.rate, site.medium), &more, self.past.clone())
     }
 
     fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
@@ -129,6 +142,9 @@ impl Element for TwoEnded {
     fn describe(&self) -> String {
         let repair = match self.repair {
             Repair::Repeat => "retransmits lost packets".to_owned(),
+            Repair::Adaptive if self.multipath.is_on() => {
+                "uses all links of its bundle; retransmits lost packets, and copies those of calls".to_owned()
+            }
             Repair::Adaptive => "retransmits lost packets; copies and codes where that is too late".to_owned(),
             Repair::Airmail(_) => "codes blocks, retransmits what they cannot recover".to_owned(),
             Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames per {data} packets"),
@@ -146,7 +162,7 @@ keys! {
     /// Key of the element, besides those of all two-ended links.
     pub(crate) RepairKeys {
         /// {} | element: `"repeat"` (`LINK-ARQ`), `"share"` (`LINK-FEC`), `"adaptive"` (`LINK-HYBRID`), `"airmail"`
-        /// (`AIRMAIL`, the router is its base station)
+        /// (`AIRMAIL`, the router is its base station), `"multipath"` (`LINK-MULTI`, over all links of its bundle)
         repair: LinkRepair = LinkRepair::Adaptive;
     }
 
@@ -193,13 +209,14 @@ impl TwoEndedSettings {
 
     /// Returns an end with this repair.
     pub fn with(&self, repair: LinkRepair) -> TwoEnded {
+        let multipath = if repair == LinkRepair::Multipath { Switch::On } else { Switch::Off };
         let repair = match repair {
             LinkRepair::Repeat => Repair::Repeat,
-            LinkRepair::Adaptive => Repair::Adaptive,
+            LinkRepair::Adaptive | LinkRepair::Multipath => Repair::Adaptive,
             LinkRepair::Share => Repair::Share(self.share),
             LinkRepair::Airmail => Repair::Airmail(Reports::Periodic),
         };
-        TwoEnded { repair, ..self.end.clone() }
+        TwoEnded { repair, multipath, ..self.end.clone() }
     }
 }
 
@@ -225,6 +242,7 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
     let end = TwoEnded {
         rate,
         repair: Repair::Adaptive,
+        multipath: Switch::Off,
         header: header as u16,
         queue,
         memory,

@@ -25,23 +25,14 @@ impl Fabric {
         if let Some(drops) = self.flows.get_mut(packet.flow.0 as usize).and_then(|flow| flow.drops.as_mut()) {
             drops.count(reason);
         }
-        if let Some(truth) = &mut self.truth {
-            truth.lose(leg, &packet, reason);
-        }
-        self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
-        if reason == DropReason::Channel {
-            self.ledger.lose(&packet);
-        }
-        if self.judges_timeouts.is_on() {
-            self.ledger.miss(&packet);
-        }
+        self.tap.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
+        self.losses.lose(leg, &packet, reason);
     }
 
     /// Counts an endpoint's timeout as spurious if none of the data that it retransmits was lost.
     pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
-        if self.judges_timeouts.is_on()
-            && let Event::Timeout { seq } = event
-            && !self.ledger.is_missing(flow, side, *seq)
+        if let Event::Timeout { seq } = event
+            && self.losses.is_spurious(flow, side, *seq)
         {
             *self.flows[flow.0 as usize].sender.spurious_timeouts.get_or_insert(0) += 1;
         }
@@ -51,7 +42,7 @@ impl Fabric {
     /// correct.
     pub fn judged(&mut self, element: usize, flow: FlowId, lost: (Side, Seq), cause: LossCause) {
         let came_over = self.elements[element].leg.opposite();
-        let right = self.truth.as_ref().is_some_and(|truth| truth.says(came_over, flow, lost, cause));
+        let right = self.losses.is_right(came_over, flow, lost, cause);
         if let Some(report) = self.flows.get_mut(flow.0 as usize) {
             report.losses_judged += 1;
             report.judged_right += u64::from(right);
@@ -62,13 +53,13 @@ impl Fabric {
     /// that the fabric operates.
     pub fn settle(&mut self, end: Instant, last: LegId) -> Vec<Arrived> {
         self.take_back(end, last);
-        self.ledger.settle(&mut self.flows);
+        self.losses.settle(&mut self.flows);
         let mut all = Vec::new();
         for (id, leg) in (0..).map(LegId).zip(&mut self.legs) {
             if let Carrier::Crossed(wire) = &mut leg.carrier {
                 let (arrived, report) = wire.settle(end);
                 leg.report.add(&report);
-                if let (Some(meter), Some(took)) = (&mut self.meter, wire.took()) {
+                if let (Some(meter), Some(took)) = (&mut self.tap.meter, wire.took()) {
                     meter.add(arrived.flow.0 as usize, id, took, report.payload);
                 }
                 self.frames += arrived.datagrams;
@@ -94,7 +85,7 @@ impl Fabric {
     pub fn paths(&self, now: Instant) -> Vec<[PathReport; 2]> {
         let path = |(at, leg): (usize, &Leg)| PathReport {
             busy: Some(self.busy(now, LegId(at as u32))),
-            queueing: self.meter.as_ref().and_then(|meter| meter.of_leg(at)),
+            queueing: self.tap.meter.as_ref().and_then(|meter| meter.of_leg(at)),
             ..leg.report
         };
         let paths: Vec<PathReport> = self.legs.iter().enumerate().map(path).collect();
@@ -104,10 +95,10 @@ impl Fabric {
     /// Records that a frame is handed to a link, and when.
     #[inline(never)]
     pub(super) fn watch_sent(&mut self, now: Instant, id: LegId, frame: Frame) {
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut self.tap.meter {
             meter.queue(now, frame.handle());
         }
-        if self.trace.is_some() {
+        if self.tap.records() {
             self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }
     }
@@ -115,17 +106,7 @@ impl Fabric {
     #[cold]
     pub(super) fn record_packet(&mut self, time: Instant, point: u16, handle: Handle, what: fn(Packet) -> What) {
         let packet = *self.pool.get(handle);
-        self.record(time, point, packet.flow, what(packet));
-    }
-
-    /// Stores a record, if this run records the flow.
-    pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
-        let wanted = |only| flow == only || flow == FlowId::NONE;
-        if let Some(trace) = &mut self.trace
-            && self.only.is_none_or(wanted)
-        {
-            trace.record(time, point, flow, what);
-        }
+        self.tap.record(time, point, packet.flow, what(packet));
     }
 
     /// Returns the capture point of an endpoint: its host's first link.

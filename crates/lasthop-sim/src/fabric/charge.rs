@@ -20,16 +20,16 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let ends_here = link.ends[1 - direction] == self.hosts[source.endpoint() ^ 1];
         let unseen = self.roaming.is_none()
-            && self.trace.is_none()
+            && !self.tap.records()
             && !leg.errors.strike()
-            && !matches!(leg.far, Far::Element(_));
+            && !matches!(leg.far, Far::Element(..));
         match &leg.carrier {
             Carrier::Own(_) if ends_here && unseen => {
                 let Some(wire) = DuplexDirection::new(&link.directions[direction], link.delay) else {
                     return Some(source);
                 };
                 let mut crossed = CrossedDirection::new(wire, source);
-                if self.meter.is_some() {
+                if self.tap.meter.is_some() {
                     crossed.measure();
                 }
                 leg.carrier = Carrier::Crossed(Box::new(crossed));

@@ -64,6 +64,7 @@ fn upload(medium: &Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: us
             link("own", [0, 1], medium.clone(), RATE, queue),
             link("wire", [1, 2], Medium::Duplex, 100_000_000, QueueLimit::Packets(1000).into()),
         ],
+        bundles: Vec::new(),
         elements: Vec::new(),
         flows: (0..flows).map(flow).collect(),
         sessions: Vec::new(),

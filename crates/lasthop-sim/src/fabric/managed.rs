@@ -69,7 +69,7 @@ impl Fabric {
         let arrival = arrival.map(|(id, sent)| (id, self.mark(id, sent)));
         self.report_begun(id);
         let (id, sent) = arrival?;
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut self.tap.meter {
             meter.cross(id, sent.frame.handle(), sent.start());
         }
         let leg = &mut self.legs[id.0 as usize];

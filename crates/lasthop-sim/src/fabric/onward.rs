@@ -37,7 +37,7 @@ impl Onward {
 impl Fabric {
     /// Finds the legs whose frames can be handed on.
     pub(super) fn look_onward(&mut self, network: &Network) {
-        if self.trace.is_some() || !network.elements.is_empty() || network.mobility.is_some() {
+        if self.tap.records() || !network.elements.is_empty() || network.mobility.is_some() {
             return;
         }
         let mut away = vec![Vec::new(); network.nodes.len()];
@@ -97,7 +97,7 @@ impl Fabric {
         }
         onward.note(now, arrival, frame);
         second.report.carry(frame);
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut self.tap.meter {
             meter.cross(id, frame.handle(), now);
             meter.queue(arrival, frame.handle());
         }

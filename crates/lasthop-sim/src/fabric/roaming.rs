@@ -181,7 +181,7 @@ impl Fabric {
             let copy = *self.pool.get(frame.handle());
             *self.pool.place() = copy;
             let handle = self.pool.commit(frame.to()).handle();
-            if let Some(meter) = &mut self.meter {
+            if let Some(meter) = &mut self.tap.meter {
                 meter.copy(frame.handle(), handle);
             }
             self.send(now, hop, frame.copied(handle), None);
@@ -211,7 +211,7 @@ impl Fabric {
     fn miss_at(&mut self, now: Instant, station: usize, frame: Frame) {
         let Some(roaming) = &self.roaming else { return };
         let down = roaming.posts[station].down;
-        if self.trace.is_some() {
+        if self.tap.records() {
             self.record_packet(now, down.near(), frame.handle(), What::Sent);
         }
         self.miss(now, down, frame);

@@ -150,7 +150,8 @@ impl Simulation {
     fn move_state(&mut self, now: Instant, baggage: &Baggage, course: Course) {
         let anew = |kept: &Kept| {
             let Kept { node, rate, medium, .. } = kept;
-            kept.element.build(&Site { node, rate: *rate, medium, root: baggage.root, watch: baggage.watch })
+            // Moving hosts have no bundles.
+            kept.element.build(&Site { node, rate: *rate, more: &[], medium, root: baggage.root, watch: baggage.watch })
         };
         let mut touched = Vec::new();
         for (from, to) in baggage.elements[course.from].iter().zip(&baggage.elements[course.to]) {

@@ -49,14 +49,14 @@ impl Simulation {
     /// Returns the mean round-trip time that the sender of a flow has sampled since the last call; for datagrams, the
     /// mean one-way delay. `None` without samples, or if the run is not metered.
     pub fn recent_delay(&mut self, flow: FlowId) -> Option<Duration> {
-        self.fabric.meter.as_mut()?.take_recent(flow.0 as usize).mean()
+        self.fabric.tap.meter.as_mut()?.take_recent(flow.0 as usize).mean()
     }
 
     /// Measures the arrival of a packet at a node in a metered run.
     #[inline(never)]
     pub(super) fn measure_delivery(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         let packet = self.fabric.pool.get(handle);
-        let Some(meter) = &mut self.fabric.meter else { return };
+        let Some(meter) = &mut self.fabric.tap.meter else { return };
         match receiver {
             Receiver::Departure(..) => {}
             Receiver::Element(element, _) => meter.enter(element, handle, packet),
@@ -69,7 +69,7 @@ impl Simulation {
 
     /// Takes the sample of the endpoint's last acknowledgment, if it has not been taken.
     pub(super) fn measure_round_trip(&mut self, index: usize) {
-        let Some(meter) = &mut self.fabric.meter else { return };
+        let Some(meter) = &mut self.fabric.tap.meter else { return };
         let Some(end) = self.endpoints.get_mut(index).filter(|_| meter.samples(index)) else { return };
         let sample = match &end.quic {
             Some(quic) => quic.rtt(),

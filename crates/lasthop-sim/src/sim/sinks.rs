@@ -37,7 +37,7 @@ impl Sink<()> for FromEndpoint<'_> {
         self.fabric.flows[self.index / 2].count(Reporter::Endpoint, &event);
         self.fabric.judge_timeout(flow, side, &event);
         let point = self.fabric.endpoint_point(flow, side);
-        self.fabric.record(self.now, point, flow, What::Event(event));
+        self.fabric.tap.record(self.now, point, flow, What::Event(event));
     }
 }
 
@@ -66,6 +66,6 @@ impl Sink<()> for FromElement<'_> {
             report.count(Reporter::Element, &event);
         }
         let point = self.fabric.element_point(self.index);
-        self.fabric.record(self.now, point, flow, What::Event(event));
+        self.fabric.tap.record(self.now, point, flow, What::Event(event));
     }
 }

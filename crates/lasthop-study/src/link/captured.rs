@@ -153,7 +153,7 @@ fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
         }
         _ => {}
     }
-    if direction.corruption == 0 && direction.vantage == Vantage::Gateway {
+    if direction.causes.corruption == 0 && direction.vantage == Vantage::Gateway {
         said += "; no corruption losses, so the lossy link is assumed to be beyond the capture point";
     }
     said
@@ -171,7 +171,7 @@ fn other_way<'r>(report: &'r Report, (flow, most): Flowing<'r>) -> Option<Flowin
     let client = if upload { most.from } else { most.to }.ip();
     let crosses = |direction: &Direction| {
         let end = if upload { direction.to } else { direction.from };
-        let has_lost_there = direction.corruption == 0 || is_upload(direction) != upload;
+        let has_lost_there = direction.causes.corruption == 0 || is_upload(direction) != upload;
         end.ip() == client && direction.vantage == Vantage::Gateway && direction.packets >= FEW && has_lost_there
     };
     if most.vantage != Vantage::Gateway {
@@ -208,12 +208,12 @@ impl Way {
                 least_rtt_ms: direction.rtt_ms,
                 mean_rtt_ms: direction.mean_rtt_ms,
                 unknown: (
-                    direction.unknown.saturating_sub(direction.policed + direction.path_mtu),
-                    direction.corruption + direction.congestion + direction.unknown,
+                    direction.causes.unknown.saturating_sub(direction.causes.policed + direction.causes.path_mtu),
+                    direction.causes.corruption + direction.causes.congestion + direction.causes.unknown,
                 ),
-                policed: direction.policer_bps.map(|rate| (rate, direction.policed)),
+                policed: direction.causes.policer_bps.map(|rate| (rate, direction.causes.policed)),
             },
-            queue: (direction.longest_queue_ms, direction.congestion),
+            queue: (direction.longest_queue_ms, direction.causes.congestion),
             packet: f64::from(direction.segment_bytes) + HEADERS,
         })
     }

@@ -119,16 +119,16 @@ impl Tunnel {
         let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
         let local = self.draw_index().ok_or(Drop::Load)?;
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Drop::Stranger)?;
-        let status = match peer.freshness(hello.timestamp) {
+        let status = match peer.initiations.freshness(hello.timestamp) {
             Freshness::Replayed => return Err(Drop::Replayed),
-            Freshness::Stale if !peer.may_refuse(now) => return Err(Drop::Stale),
-            _ if !peer.may_hear(now) => return Err(Drop::Load),
+            Freshness::Stale if !peer.initiations.may_refuse(now) => return Err(Drop::Stale),
+            _ if !peer.initiations.may_hear(now) => return Err(Drop::Load),
             Freshness::Stale => Status::Stale,
             Freshness::New if hello.version < VERSION => Status::Version,
             Freshness::New => Status::Accepted,
         };
         if status != Status::Stale {
-            peer.remember(hello.timestamp);
+            peer.initiations.remember(hello.timestamp);
         }
         let ours = Hello {
             version: VERSION,
@@ -136,7 +136,7 @@ impl Tunnel {
             phase: hello.phase,
             capabilities: self.capabilities,
             epoch: peer.own_epoch,
-            timestamp: peer.newest(),
+            timestamp: peer.initiations.newest(),
             next: peer.next_link,
         };
         let mut sealed = [0; NOISE_2];

@@ -70,24 +70,24 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
     type Read<T> = fn(&PeerSnapshot) -> T;
     let of = |peer: &PeerSnapshot| OfPeer { peer: peer.name.clone() };
     let counters: [(&str, &str, Read<u64>); 17] = [
-        ("sent_packets", "Packets sent to the peer", |peer| peer.sent.packets),
-        ("received_packets", "Packets received from the peer", |peer| peer.received.packets),
-        ("frames", "Datagrams with link frames sent to the peer", |peer| peer.frames.packets),
-        ("repair_frames", "Datagrams with link frames for repair sent to the peer", |peer| peer.repair.packets),
-        ("resent", "Packets retransmitted because they were declared lost", |peer| peer.resent),
-        ("redundant", "Copies and coded frames sent before any loss was detected", |peer| peer.redundant),
-        ("given_up", "Packets lost and given up", |peer| peer.given_up),
-        ("restored", "Packets from the peer decoded from coded frames", |peer| peer.restored),
+        ("sent_packets", "Packets sent to the peer", |peer| peer.traffic.sent.packets),
+        ("received_packets", "Packets received from the peer", |peer| peer.traffic.received.packets),
+        ("frames", "Datagrams with link frames sent to the peer", |peer| peer.traffic.frames.packets),
+        ("repair_frames", "Datagrams with link frames for repair sent to the peer", |peer| peer.traffic.repair.packets),
+        ("resent", "Packets retransmitted because they were declared lost", |peer| peer.hop.resent),
+        ("redundant", "Copies and coded frames sent before any loss was detected", |peer| peer.hop.redundant),
+        ("given_up", "Packets lost and given up", |peer| peer.hop.given_up),
+        ("restored", "Packets from the peer decoded from coded frames", |peer| peer.hop.restored),
         ("released", "Packets from the peer released out of order because an earlier one took too long", |peer| {
-            peer.released
+            peer.hop.released
         }),
-        ("dropped", "Packets to the peer dropped at the tunnel's entrance", |peer| peer.dropped),
+        ("dropped", "Packets to the peer dropped at the tunnel's entrance", |peer| peer.hop.dropped),
         (
             "windows_cut",
             "Times that receive-window clamping signalled congestion to a TCP sender instead of a drop",
-            |peer| peer.windows_cut,
+            |peer| peer.hop.windows_cut,
         ),
-        ("feedback", "Feedback frames sent to the peer", |peer| peer.feedback),
+        ("feedback", "Feedback frames sent to the peer", |peer| peer.hop.feedback),
         ("oversize", "Packets too large for the path", |peer| peer.oversize),
         ("refused", "Invalid frames and packets from the peer", |peer| peer.refused),
         ("starts", "New sessions started by the peer", |peer| peer.starts),
@@ -102,10 +102,10 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         registry.register(name, help, family);
     }
     let bytes: [(&str, &str, Read<u64>); 4] = [
-        ("sent", "Bytes of packets sent to the peer", |peer| peer.sent.bytes),
-        ("received", "Bytes of packets received from the peer", |peer| peer.received.bytes),
-        ("framed", "Bytes of datagrams with link frames sent to the peer", |peer| peer.frames.bytes),
-        ("repair", "Bytes of datagrams with link frames for repair sent to the peer", |peer| peer.repair.bytes),
+        ("sent", "Bytes of packets sent to the peer", |peer| peer.traffic.sent.bytes),
+        ("received", "Bytes of packets received from the peer", |peer| peer.traffic.received.bytes),
+        ("framed", "Bytes of datagrams with link frames sent to the peer", |peer| peer.traffic.frames.bytes),
+        ("repair", "Bytes of datagrams with link frames for repair sent to the peer", |peer| peer.traffic.repair.bytes),
     ];
     for (name, help, read) in bytes {
         let family = Family::<OfPeer, Counter>::default();

@@ -1,13 +1,14 @@
 //! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
+use lasthop_proto::link::hybrid::{Counters, PathId};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
 use crate::engine::{Engine, Hearing};
-use crate::link::{Link, Tally, shown};
+use crate::link::{Link, LinkCounters, Tally, shown};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -51,6 +52,63 @@ pub struct Snapshot {
     pub peers: Vec<PeerSnapshot>,
 }
 
+/// Traffic of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrafficSnapshot {
+    /// Packets to the peer.
+    pub sent: Count,
+    /// Packets from the peer.
+    pub received: Count,
+    /// Datagrams with frames of the link to the peer.
+    pub frames: Count,
+    /// Repair among these datagrams.
+    pub repair: Count,
+}
+
+impl From<LinkCounters> for TrafficSnapshot {
+    fn from(LinkCounters { sent, received, frames, repair, .. }: LinkCounters) -> Self {
+        Self { sent: sent.into(), received: received.into(), frames: frames.into(), repair: repair.into() }
+    }
+}
+
+/// Work of a link's mechanism: repairs, and congestion signals at its entrance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HopSnapshot {
+    /// Packets retransmitted because they were declared lost.
+    pub resent: u64,
+    /// Copies and coded frames sent ahead of losses.
+    pub redundant: u64,
+    /// Packets given up.
+    pub given_up: u64,
+    /// Packets from the peer that were decoded from coded frames.
+    pub restored: u64,
+    /// Packets from the peer that were released without waiting longer for an earlier one.
+    pub released: u64,
+    /// Packets to the peer that were dropped at the entrance.
+    pub dropped: u64,
+    /// Number of times that a TCP sender was signalled by receive-window clamping instead of a drop.
+    pub windows_cut: u64,
+    /// Feedback frames sent to the peer.
+    pub feedback: u64,
+}
+
+impl From<Counters> for HopSnapshot {
+    fn from(hop: Counters) -> Self {
+        Self {
+            resent: hop.resent,
+            redundant: hop.redundant,
+            given_up: hop.given_up,
+            restored: hop.restored,
+            released: hop.released,
+            dropped: hop.dropped,
+            windows_cut: hop.windows_cut,
+            feedback: hop.feedback,
+        }
+    }
+}
+
 /// Statistics of a peer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -82,30 +140,12 @@ pub struct PeerSnapshot {
     pub loss: f64,
     /// Packets that wait to be sent.
     pub waiting: usize,
-    /// Packets to the peer.
-    pub sent: Count,
-    /// Packets from the peer.
-    pub received: Count,
-    /// Datagrams with frames of the link to the peer.
-    pub frames: Count,
-    /// Repair among these datagrams.
-    pub repair: Count,
-    /// Packets retransmitted because they were declared lost.
-    pub resent: u64,
-    /// Copies and coded frames sent ahead of losses.
-    pub redundant: u64,
-    /// Packets given up.
-    pub given_up: u64,
-    /// Packets from the peer that were decoded from coded frames.
-    pub restored: u64,
-    /// Packets from the peer that were released without waiting longer for an earlier one.
-    pub released: u64,
-    /// Packets to the peer that were dropped at the entrance.
-    pub dropped: u64,
-    /// Number of times that a TCP sender was signalled by receive-window clamping instead of a drop.
-    pub windows_cut: u64,
-    /// Feedback frames sent to the peer.
-    pub feedback: u64,
+    /// Packets and datagrams exchanged with the peer.
+    #[serde(flatten)]
+    pub traffic: TrafficSnapshot,
+    /// Work of the link's mechanism.
+    #[serde(flatten)]
+    pub hop: HopSnapshot,
     /// Packets that were too big for the path.
     pub oversize: u64,
     /// Invalid frames and packets from the peer.
@@ -201,7 +241,7 @@ const IDLE: Duration = Duration::from_secs(15);
 /// Returns the state of repair according to recent datagrams.
 fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
-    if is_idle { "idle" } else { link.hop.state(now).name() }
+    if is_idle { "idle" } else { link.hop.state(now, PathId::FIRST).name() }
 }
 
 impl PeerSnapshot {
@@ -216,24 +256,15 @@ impl PeerSnapshot {
             unanswered: hearing.unanswered,
             address: link.path.map(shown),
             mtu: link.mtu(now).saturating_sub(in_front),
-            rate: link.hop.rate(),
+            rate: link.hop.rate(PathId::FIRST),
             finds_rate: link.plan.rate.is_none(),
             state: state(link, hearing, now).to_owned(),
-            rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
-            loss: link.hop.loss() as f64 / 1e6,
+            rtt_seconds: (link.up && counters.frames.packets > 0)
+                .then(|| seconds(link.hop.round_trip(PathId::FIRST).as_nanos())),
+            loss: link.hop.loss(PathId::FIRST) as f64 / 1e6,
             waiting: link.waiting(),
-            sent: counters.sent.into(),
-            received: counters.received.into(),
-            frames: counters.frames.into(),
-            repair: counters.repair.into(),
-            resent: hop.resent,
-            redundant: hop.redundant,
-            given_up: hop.given_up,
-            restored: hop.restored,
-            released: hop.released,
-            dropped: hop.dropped,
-            windows_cut: hop.windows_cut,
-            feedback: hop.feedback,
+            traffic: counters.into(),
+            hop: hop.into(),
             oversize: counters.oversize,
             refused: hop.refused + counters.foreign + counters.marked_lost,
             starts: counters.starts,
@@ -241,5 +272,22 @@ impl PeerSnapshot {
             silences: counters.silences,
             comparison: link.findings().map(|findings| ComparisonSnapshot::of(&findings)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `docs/tunnel.md` describes a peer as one table: the parts of the structure do not show.
+    #[test]
+    fn a_peer_is_one_table_in_json() {
+        let json = serde_json::to_string(&PeerSnapshot::default()).unwrap();
+        let keys = json.split('"').skip(1).step_by(2).filter(|key| !["", "packets", "bytes"].contains(key));
+        let expected = "name up up_seconds heard_seconds unanswered address mtu rate finds_rate state rtt_seconds loss \
+                        waiting sent received frames repair resent redundant given_up restored released dropped \
+                        windows_cut feedback oversize refused starts plain silences comparison";
+        assert_eq!(keys.collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(serde_json::from_str::<PeerSnapshot>(&json).unwrap(), PeerSnapshot::default());
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::{INBOUND, OUTBOUND, Recorder, of_text, stamp};
-use lasthop_proto::link::hybrid::{Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber};
+use lasthop_proto::link::hybrid::{Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId};
 use lasthop_proto::time::{Duration, Instant};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 
@@ -64,7 +64,7 @@ impl RecordedHop {
     /// Calls [`Hop::on_new_path`].
     pub fn on_new_path(&mut self, now: Instant, header: u16) {
         self.event(now, || format!("path {header}"));
-        self.hop.on_new_path(header);
+        self.hop.on_new_path(PathId::FIRST, header);
     }
 
     /// Calls [`Hop::handle_item`].
@@ -85,7 +85,7 @@ impl RecordedHop {
             self.begin(now, 1);
             self.frame(number, &frame, INBOUND);
         }
-        self.hop.handle_frame(now, number, bytes, frame);
+        self.hop.handle_frame(now, PathId::FIRST, number, bytes, frame);
     }
 
     /// Calls [`Hop::handle_timeout`].
@@ -138,7 +138,7 @@ impl RecordedHop {
 
     /// Calls [`Hop::poll_fate`].
     pub fn poll_fate(&mut self) -> Option<Fate> {
-        self.hop.poll_fate()
+        self.hop.poll_fate(PathId::FIRST)
     }
 
     /// Records a separate event.

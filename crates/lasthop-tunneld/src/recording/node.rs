@@ -2,7 +2,8 @@
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{
-    Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, Symbol, TcpSight, Traffic, Window,
+    Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, PathId, Symbol, TcpSight, Traffic,
+    Window,
 };
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::headers::LinkHeaders;
@@ -141,7 +142,7 @@ impl Player {
             // A new player was created for it.
             Told::Begin(_) => {}
             Told::Anew(config) => node.hop_mut().begin_anew(HopConfig::clone(config)),
-            Told::Path(header) => node.hop_mut().on_new_path(*header),
+            Told::Path(header) => node.hop_mut().on_new_path(PathId::FIRST, *header),
             Told::Packet { head, flow, traffic } => {
                 let packet = packet(head).ok_or("not the head of a packet")?;
                 node.handle_packet(now, Port::WIRED, outer(packet.told(*flow, *traffic)));
@@ -180,8 +181,8 @@ impl Player {
     /// Converts a received frame to the simulator's form.
     fn wrapped(&self, number: u32, head: &Head) -> Option<Outer> {
         let hop = self.0.hop();
-        let (own_packet, own_symbol) = hop.near_own();
-        let near = Near { symbol: hop.near().1, own_packet, own_symbol, offset: 0 };
+        let (own_packet, own_symbol) = hop.near_own(PathId::FIRST);
+        let near = Near { symbol: hop.near(PathId::FIRST).1, own_packet, own_symbol, offset: 0 };
         let frame = frames::read(&head.whole(), near)?;
         let (mut body, mut payload, mut ecn) = (Body::Control, Content::Nothing, Ecn::NotEct);
         let mut carry = |packet: Packet| {
@@ -208,7 +209,7 @@ impl Player {
             Frame::Floor(Symbol(symbol)) => Header::Floor { packet: number, symbol: symbol as u32 },
             Frame::Probe => Header::Probe { packet: number },
         };
-        let (header_len, len) = (hop.header(), head.len as u32);
+        let (header_len, len) = (hop.header(PathId::FIRST), head.len as u32);
         Some(Outer { ecn, header_len, len, body, link: LinkHeaders::from(header), payload, ..Outer::default() })
     }
 }

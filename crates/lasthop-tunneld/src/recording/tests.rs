@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::recording::reader::ReadError;
-use lasthop_proto::link::hybrid::{Feedback, Item, Outgoing, PacketNumber, Symbol};
+use lasthop_proto::link::hybrid::{Feedback, Item, Outgoing, PacketNumber, PathId, Symbol};
 use lasthop_proto::packet::{Flags, Options, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
@@ -88,8 +88,8 @@ impl World {
         self.way = rest;
         for (_, end, number, bytes) in here {
             let hop = &self.ends[end];
-            let (own_packet, own_symbol) = hop.near_own();
-            let near = Near { symbol: hop.near().1, own_packet, own_symbol, offset: 0 };
+            let (own_packet, own_symbol) = hop.near_own(PathId::FIRST);
+            let near = Near { symbol: hop.near(PathId::FIRST).1, own_packet, own_symbol, offset: 0 };
             let frame = frames::read(&bytes, near).unwrap();
             self.ends[end].handle_frame(self.now, number, bytes.len() as u32, frame);
             self.take(end);

@@ -65,7 +65,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     for (name, figure) in figures.iter().chain(&plots) {
         let colours = colours.of(figure);
         let svg = args.out.join(format!("{name}.svg"));
-        let text = figure.render_svg_in(&colours)?;
+        let text = figure.render_svg_in(&colours);
         write_file(&svg, |file| file.write_all(text.as_bytes()))?;
         let png = args.out.join(format!("{name}.png"));
         let bytes = figure.render_png_in(&colours)?;

@@ -35,6 +35,9 @@ const SAVED: Duration = Duration::from_millis(200);
 const TRIAL: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 50;
 
+/// Time for which a path that has lost a frame is expected to lose others.
+const LATELY: Duration = Duration::from_secs(30);
+
 /// Maximum run of losses, in frames, that separates copies.
 const LONGEST_RUN: u64 = 32;
 
@@ -70,6 +73,8 @@ pub(super) struct Budget {
     totals: (u64, u64),
     /// On if losses are currently not attributed to the hop.
     frozen: Switch,
+    /// Time of the last loss.
+    last_loss: Option<Instant>,
 }
 
 impl Budget {
@@ -87,6 +92,7 @@ impl Budget {
             off_until: Instant::ZERO,
             totals: (0, 0),
             frozen: Switch::Off,
+            last_loss: None,
         }
     }
 
@@ -147,6 +153,7 @@ impl Budget {
         if self.frozen.is_on() {
             return;
         }
+        self.last_loss = Some(now);
         if let Some(count) = self.spans.back_mut() {
             count.resolved += 1;
             count.lost += 1;
@@ -181,6 +188,11 @@ impl Budget {
             self.spans.iter().fold((0, 0), |(all, lost), count| (all + count.resolved, lost + count.lost));
         // A few frames show little.
         lost * 1_000_000 / resolved.max(50)
+    }
+
+    /// Returns whether a frame was lost lately: a path that carries few frames shows its loss rate slowly.
+    pub fn lost_lately(&self, now: Instant) -> bool {
+        self.last_loss.is_some_and(|at| now.since(at) < LATELY)
     }
 
     /// Returns the distance between copies, in frames, at which one run of losses does not destroy both.

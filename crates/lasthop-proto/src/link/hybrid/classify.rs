@@ -85,6 +85,12 @@ impl Classifier {
         self.flows.get(&key).is_some_and(|flow| flow.rate.saturating_mul(LIGHT) <= rate)
     }
 
+    /// Returns whether a flow is light, and has sent so little in this interval that it stays light.
+    pub fn stays_light(&self, key: u32, rate: u64) -> bool {
+        let most = u128::from(rate) * u128::from(SPAN.as_nanos()) / 8_000_000_000 / u128::from(LIGHT);
+        self.is_light(key, rate) && self.flows.get(&key).is_some_and(|flow| u128::from(flow.bytes) <= most)
+    }
+
     /// Returns the flow's ordered symbol before `symbol`, which becomes its last one.
     pub fn chain(&mut self, now: Instant, key: u32, symbol: Symbol) -> Option<Symbol> {
         self.touch(now, key).last.replace(symbol)

@@ -1,6 +1,7 @@
 //! Loss detection of the sender: by later transmissions that were acknowledged, by time, and by silence (after RFC 9002
 //! §6 and RFC 8985).
 
+use super::mean::{Mean, Quantile};
 use crate::time::{Duration, Instant};
 
 /// Number of later acknowledged transmissions after which a transmission is declared lost.
@@ -14,6 +15,11 @@ const GRANULE: Duration = Duration::from_millis(1);
 
 /// Length of the periods over which minima of the round trip are taken; one to two of them count.
 const EPOCH: Duration = Duration::from_secs(10);
+
+/// Length of the periods over which maxima of the time to the report of reordered transmissions are taken, and their
+/// limit.
+const REPORT_EPOCH: Duration = Duration::from_secs(2);
+const LATEST_REPORT: Duration = Duration::from_secs(1);
 
 /// Maximum silence before a probe, regardless of the number of doublings.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -29,8 +35,18 @@ pub(super) struct Detector {
     /// Minima of this period and the previous one.
     minima: [Duration; 2],
     epoch: Instant,
+    /// Mean time to the report of a transmission, in nanoseconds, whether later ones were reported before or not.
+    mean: Mean,
+    /// Mean time to the report of a transmission that no later one has overtaken, in nanoseconds.
+    mean_in_order: Mean,
     /// Allowance for reordering, in quarters of the shortest round trip.
     tolerance: u32,
+    /// Maxima, in this period and the previous one, of the time to the report of transmissions that were overtaken by
+    /// [`THRESHOLD`] others, while frames are reordered.
+    latest_report: [Duration; 2],
+    report_epoch: Instant,
+    /// Time within which nearly all transmissions are reported, while frames are reordered.
+    usual_report: Quantile,
     /// End of the allowance.
     tolerant_until: Instant,
     /// Scheduling slack allowed for both ends' drivers.
@@ -46,7 +62,12 @@ impl Detector {
             least: None,
             minima: [Duration::MAX; 2],
             epoch: Instant::ZERO,
+            mean: Mean::default(),
+            mean_in_order: Mean::default(),
             tolerance: 0,
+            latest_report: [Duration::ZERO; 2],
+            report_epoch: Instant::ZERO,
+            usual_report: Quantile::default(),
             tolerant_until: Instant::ZERO,
             lag: Duration::ZERO,
         }
@@ -107,16 +128,70 @@ impl Detector {
         self.lag
     }
 
-    /// Records that a transmission declared lost has arrived.
-    pub fn on_spurious(&mut self, now: Instant) {
+    /// Returns by how much a round trip may exceed the shortest one without a queue, while frames are reordered.
+    pub fn jitter(&self) -> Duration {
+        self.latest_report().saturating_sub(self.shortest())
+    }
+
+    /// Records that a transmission declared lost has arrived, as reported `took` after it was sent.
+    pub fn on_spurious(&mut self, now: Instant, took: Duration) {
         self.tolerance = (self.tolerance + 1).min(8);
         self.tolerant_until = now + self.round_trip() * 16;
+        self.usual_report.add(took);
+        self.on_reordered(now, took);
+    }
+
+    /// Records the arrival of a transmission, as reported `took` after it was sent, when transmissions up to `behind`
+    /// later had been reported.
+    pub fn on_arrival(&mut self, now: Instant, took: Duration, behind: u64) {
+        self.mean.add(now, took.as_nanos() as i64);
+        if behind == 0 {
+            self.mean_in_order.add(now, took.as_nanos() as i64);
+        }
+        if self.tolerance > 0 {
+            self.usual_report.add(took);
+        }
+        if self.tolerance > 0 && behind >= THRESHOLD {
+            self.tolerant_until = now + self.round_trip() * 16;
+            self.on_reordered(now, took);
+        }
+    }
+
+    fn on_reordered(&mut self, now: Instant, took: Duration) {
+        if now.since(self.report_epoch) >= REPORT_EPOCH {
+            (self.latest_report, self.report_epoch) = ([Duration::ZERO, self.latest_report[0]], now);
+        }
+        self.latest_report[0] = self.latest_report[0].max(took.min(LATEST_REPORT));
+    }
+
+    /// Returns the maximum time to the report of a reordered transmission; 0 while frames are not reordered.
+    fn latest_report(&self) -> Duration {
+        if self.tolerance > 0 { self.latest_report[0].max(self.latest_report[1]) } else { Duration::ZERO }
+    }
+
+    /// Returns the time from a transmission to the retransmission that replaces it, without the slack of drivers: the
+    /// round trip, or more while frames are reordered.
+    pub fn repair_trip(&self) -> Duration {
+        self.round_trip().max(self.latest_report())
+    }
+
+    /// Returns the time for which a flow stalls while a hole is repaired, without queueing: the shortest round trip, or the
+    /// maximum time to a report while frames are reordered.
+    pub fn stall(&self) -> Duration {
+        self.shortest().max(self.latest_report())
+    }
+
+    /// Returns by how much the time to the report of a transmission exceeds that of the latest one, on average: frames
+    /// that overtake others have a shorter delay than the mean.
+    pub fn excess(&self) -> Duration {
+        let difference = self.mean.value().zip(self.mean_in_order.value()).map(|(all, in_order)| all - in_order);
+        Duration::from_nanos(difference.and_then(|difference| u64::try_from(difference).ok()).unwrap_or(0))
     }
 
     /// Ends the allowance for reordering when its time has passed.
     pub fn relax(&mut self, now: Instant) {
         if self.tolerance > 0 && now >= self.tolerant_until {
-            self.tolerance = 0;
+            (self.tolerance, self.latest_report, self.usual_report) = (0, [Duration::ZERO; 2], Quantile::default());
         }
     }
 
@@ -130,13 +205,15 @@ impl Detector {
     pub fn patience(&self) -> Duration {
         let trip = self.round_trip().max(self.latest);
         let disorder = (self.shortest() / 4).saturating_mul(self.tolerance.into());
-        (trip.saturating_mul(9) / 8 + disorder).max(GRANULE) + self.lag
+        let usual = if self.tolerance > 0 { self.usual_report.value() } else { Duration::ZERO };
+        (trip.saturating_mul(9) / 8 + disorder).max(usual).max(GRANULE) + self.lag
     }
 
     /// Returns the time without feedback, which may be delayed by `delay`, after which the hop is probed for the `nth`
     /// time in a row.
     pub fn silence(&self, delay: Duration, nth: u32) -> Duration {
-        let base = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2) + delay + self.lag;
+        let trip = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2);
+        let base = trip.max(self.latest_report().saturating_mul(9) / 8) + delay + self.lag;
         base.saturating_mul(1 << nth.min(10)).min(LONGEST.max(base))
     }
 }
@@ -185,11 +262,14 @@ mod tests {
         let mut detector = Detector::new();
         detector.sample(Instant::ZERO, ms(40), ms(0));
         assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
-        detector.on_spurious(Instant::ZERO);
-        assert_eq!((detector.threshold(), detector.patience()), (None, ms(55)));
+        detector.on_spurious(Instant::ZERO, ms(46));
+        assert_eq!((detector.threshold(), detector.patience(), detector.repair_trip()), (None, ms(55), ms(46)));
+        // A later arrival behind three others widens the allowance.
+        detector.on_arrival(Instant::ZERO, ms(80), 3);
+        assert_eq!(detector.repair_trip(), ms(80));
         detector.relax(Instant::ZERO + ms(639));
         assert_eq!(detector.threshold(), None);
         detector.relax(Instant::ZERO + ms(640));
-        assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
+        assert_eq!((detector.threshold(), detector.patience(), detector.repair_trip()), (Some(3), ms(45), ms(40)));
     }
 }

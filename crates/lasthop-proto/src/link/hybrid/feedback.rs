@@ -71,6 +71,11 @@ impl Account {
         }
     }
 
+    /// Returns the arrival time of the packet with the largest number.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
     /// Returns the largest packet number that arrived.
     pub fn largest(&self) -> Option<PacketNumber> {
         self.largest
@@ -133,6 +138,12 @@ impl Account {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
+    /// Schedules another report, for what the last one did not cover.
+    pub fn go_on(&mut self, now: Instant, trip: Duration, rate: u64) {
+        let at = (now + LONGEST.min(trip / 8)).max(self.allowed(trip, rate));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
     /// Returns the time at which the share allows the next feedback. Slow links always allow one per quarter of a round
     /// trip, and one per 20 ms.
     fn allowed(&self, trip: Duration, rate: u64) -> Instant {
@@ -173,7 +184,7 @@ impl Account {
         let gap = Self::gap(trip, rate);
         self.spent = self.spent.max(now) + gap;
         let (floor, beyond) = (Symbol(0), 0);
-        let delay = now.since(self.at);
-        Some(Feedback { largest, delay, received: self.received, floor, beyond, delivered: 0, useful: 0, marked: 0 })
+        let (delay, received) = (now.since(self.at), self.received);
+        Some(Feedback { largest, delay, received, floor, beyond, ..Feedback::default() })
     }
 }

@@ -4,6 +4,7 @@ use core::fmt::Debug;
 
 use super::code::Coded;
 use super::numbers::{PacketNumber, Symbol, Window};
+use super::path::PathId;
 use crate::packet::{Segment, Side};
 use crate::time::Duration;
 
@@ -109,11 +110,15 @@ pub struct Label {
 /// Report of arrivals at an end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Feedback {
+    /// Path on which the reported packets arrived. The report may be sent on another one.
+    pub path: PathId,
     /// Largest packet number that arrived.
     pub largest: PacketNumber,
     /// Time since the arrival of packet `largest`.
     pub delay: Duration,
-    /// Bit i: packet `largest - 1 - i` arrived.
+    /// Distance of the packets that `received` describes from those before `largest`, if there are several paths.
+    pub back: u16,
+    /// Bit i: packet `largest - 1 - back - i` arrived.
     pub received: u128,
     /// Lowest missing symbol. All symbols below it are present, or were given up.
     pub floor: Symbol,
@@ -126,6 +131,9 @@ pub struct Feedback {
     pub useful: u32,
     /// Number of packets since the start that arrived marked with congestion experienced (RFC 3168). Wraps.
     pub marked: u32,
+    /// Time at which packet `largest` arrived, on the clock of the end that reports it, in microseconds, if there are
+    /// several paths. Wraps.
+    pub arrived: u32,
 }
 
 /// Contents of a frame.

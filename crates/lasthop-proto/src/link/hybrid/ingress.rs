@@ -61,8 +61,9 @@ pub(super) struct Ingress<I: Item> {
     /// Target beyond the round trip.
     target: Duration,
     interval: Duration,
-    /// Round trip to which the queues are tuned.
+    /// Round trip to which the queues are tuned, and rate in bits per second to which their limit is.
     trip: Duration,
+    rate: u64,
     gone: Vec<Entry<I>>,
     windows: Windows<I::Connection>,
     dropped: u64,
@@ -99,6 +100,7 @@ impl<I: Item> Ingress<I> {
             target,
             interval,
             trip: Duration::ZERO,
+            rate,
             gone: Vec::new(),
             windows,
             dropped: 0,
@@ -116,12 +118,14 @@ impl<I: Item> Ingress<I> {
             (self.target, self.trip) = (target, Duration::ZERO);
         }
         let apart = trip.max(self.trip).saturating_sub(trip.min(self.trip));
-        if apart > trip.max(self.trip) / 8 {
+        let is_apart = apart > trip.max(self.trip) / 8;
+        if is_apart {
             self.trip = trip;
             self.queue.tune(codel(self.target, self.interval, trip));
-            if self.limit.is_none() {
-                self.queue.change_limit(limits::queue(rate, trip, self.memory));
-            }
+        }
+        if self.limit.is_none() && (is_apart || rate.abs_diff(self.rate) > rate.max(self.rate) / 8) {
+            self.rate = rate;
+            self.queue.change_limit(limits::queue(rate, trip, self.memory));
         }
     }
 
@@ -217,4 +221,36 @@ fn frames(rate: u64) -> Duration {
 fn codel(target: Duration, interval: Duration, trip: Duration) -> CoDelConfig {
     let target = (target + trip).min(LONGEST);
     CoDelConfig { target, interval: interval.max(target.saturating_mul(TARGETS)), ecn: Switch::On }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RateRule;
+    use super::super::settings::{Medium, Repair};
+    use super::*;
+    use crate::packet::{Body, Packet, Segment};
+
+    /// Three round trips of 40 ms at 100 Mbps are 1000 packets, at 1 Gbps 10,000. The limit follows an estimated rate
+    /// although the round trip stays the same.
+    #[test]
+    fn an_automatic_limit_follows_the_rate() {
+        let config = HopConfig {
+            rate: RateRule::Auto,
+            repair: Repair::Adaptive,
+            medium: Medium::Own,
+            header: 58,
+            queue: None,
+            memory: 64 << 20,
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+        };
+        let mut ingress: Ingress<Packet> = Ingress::new(&config, 1_000_000);
+        let packet = Packet { len: 1390, body: Body::Tcp(Segment::default()), ..Packet::default() };
+        let trip = Duration::from_millis(40);
+        for (rate, most) in [(100_000_000, 1000), (1_000_000_000, 9999), (100_000_000, 1000)] {
+            ingress.tune(trip, rate);
+            (0..12_000).for_each(|_| ingress.push(Instant::ZERO, packet));
+            assert_eq!(ingress.waiting(), most, "{rate}");
+        }
+    }
 }

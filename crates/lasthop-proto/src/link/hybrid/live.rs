@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use super::frame::Item;
 use super::ingress::Ingress;
-use super::sender::Fate;
+use super::path::PathId;
 use super::settings::HopConfig;
+use super::transmissions::Fate;
 use super::{Counters, Hop};
 use crate::time::{Duration, Instant};
 
@@ -13,29 +14,33 @@ impl<I: Item> Hop<I> {
     /// Restarts this end with another configuration because the other end has lost its state. Packets in the entry
     /// queue stay; data in flight and counters are discarded.
     pub fn begin_anew(&mut self, config: HopConfig) {
-        let (fresh, lag) = (Ingress::new(&config, self.control.rate()), self.control.pacer.lag());
+        let first = self.path(PathId::FIRST);
+        let (fresh, lag) = (Ingress::new(&config, first.control.rate()), first.control.pacer.lag());
+        let watched = first.sent.is_watched();
         let ingress = core::mem::replace(&mut self.ingress, fresh);
-        let watched = self.sender.is_watched();
         *self = Self { ingress, ..Self::new(config) };
         self.tolerate(lag);
         if watched {
-            self.sender.watch();
+            self.watch();
         }
     }
 
-    /// Switches to another path, whose frames have `header` bytes of headers: its round trip is unknown, and so is its
-    /// rate if that is estimated.
-    pub fn on_new_path(&mut self, header: u16) {
-        self.config.header = header;
-        self.detector.begin_anew();
-        self.control.begin_anew();
+    /// Moves a path to other addresses, where frames have `header` bytes of headers: its round trip is unknown, and so
+    /// is its rate if that is estimated.
+    pub fn on_new_path(&mut self, path: PathId, header: u16) {
+        let path = self.path_mut(path);
+        path.header = header;
+        path.detector.begin_anew();
+        path.control.begin_anew();
     }
 
     /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and the time after
     /// which transmissions are declared lost increases by `lag`.
     pub fn tolerate(&mut self, lag: Duration) {
-        self.control.pacer.tolerate(lag);
-        self.detector.tolerate(lag);
+        for path in &mut self.paths {
+            path.control.pacer.tolerate(lag);
+            path.detector.tolerate(lag);
+        }
     }
 
     /// Returns all unacknowledged packets, in the order of their first transmission, and the packets in the entry
@@ -43,7 +48,7 @@ impl<I: Item> Hop<I> {
     /// earlier one are passed on ([`Hop::poll_item`]). If the other end is reachable after all, it learns that none of
     /// them will be sent.
     pub fn give_back(&mut self, now: Instant) -> Vec<I> {
-        let mut items = self.sender.give_back(now);
+        let mut items = self.symbols.give_back(now);
         while let Some(item) = self.ingress.pop(now) {
             items.push(item);
         }
@@ -54,12 +59,12 @@ impl<I: Item> Hop<I> {
 
     /// Starts to record the fates of transmissions for [`Hop::poll_fate`].
     pub fn watch(&mut self) {
-        self.sender.watch();
+        self.paths.iter_mut().for_each(|path| path.sent.watch());
     }
 
-    /// Returns the fate of a transmission. At most 4096 are queued; more are dropped.
-    pub fn poll_fate(&mut self) -> Option<Fate> {
-        self.sender.poll_fate()
+    /// Returns the fate of a transmission on a path. At most 4096 are queued; more are dropped.
+    pub fn poll_fate(&mut self, path: PathId) -> Option<Fate> {
+        self.path_mut(path).sent.poll_fate()
     }
 }
 

@@ -4,7 +4,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
+use super::{
+    Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, PathId, RateRule, Symbol, Why, Window,
+    expand,
+};
 use crate::event::Event;
 use crate::node::{self, Disposition, Node, Port, Trigger};
 use crate::packet::headers::{LinkHeader, LinkProtocol};
@@ -12,7 +15,8 @@ use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority
 use crate::time::{Duration, Instant};
 
 /// One end of a two-ended link. Packets that arrive at [`Port::WIRED`] are sent over the hop as frames, frames that
-/// arrive at [`Port::WIRELESS`] are converted back. The other end must be one too.
+/// arrive at [`Port::WIRELESS`], or at a port after it if there are several paths, are converted back. The other end must
+/// be one too.
 #[derive(Clone, Debug)]
 pub struct TwoEnded<P: Carried = ()> {
     hop: Hop<Packet<P>>,
@@ -25,8 +29,8 @@ pub struct TwoEnded<P: Carried = ()> {
 impl TwoEnded<()> {
     /// Returns an end for packets without bytes, as simulators use, as a trait object compiled and optimised in this
     /// crate.
-    pub fn boxed(config: HopConfig, past: Vec<FlowId>) -> Box<dyn Node<()>> {
-        Box::new(Self::new(config).passing(past))
+    pub fn boxed(config: HopConfig, more: &[(RateRule, u16)], past: Vec<FlowId>) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config).over(more).passing(past))
     }
 }
 
@@ -34,6 +38,14 @@ impl<P: Carried> TwoEnded<P> {
     /// Returns an end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
         Self { hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
+    }
+
+    /// Adds paths with these sending rates, and bytes added to each packet.
+    pub fn over(mut self, more: &[(RateRule, u16)]) -> Self {
+        for (rate, header) in more {
+            self.hop.add_path(*rate, *header);
+        }
+        self
     }
 
     /// Lets these flows bypass the protocol: they share the link, and are not repaired.
@@ -52,7 +64,7 @@ impl<P: Carried> TwoEnded<P> {
         &mut self.hop
     }
 
-    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
+    fn on_wireless(&mut self, now: Instant, path: PathId, packet: Packet<P>) -> Disposition {
         let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
             self.past.push_back((Port::WIRED, packet));
             return Disposition::Forwarded;
@@ -60,12 +72,12 @@ impl<P: Carried> TwoEnded<P> {
         // Frames are authenticated: a corrupted one counts as lost.
         let whole = packet.integrity == Integrity::Intact;
         let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
-        let bytes = packet.wire_len().saturating_sub(self.hop.header().into());
-        let (packets, symbols) = self.hop.near();
+        let bytes = packet.wire_len().saturating_sub(self.hop.header(path).into());
+        let (packets, symbols) = self.hop.near(path);
         let symbol = |low: u32| Symbol(expand(low, symbols.0));
         let (number, frame) = match header {
             Header::Symbol { packet: number, symbol: low, label } => {
-                (number, Frame::Data(symbol(low), label, self.unwrapped(packet)))
+                (number, Frame::Data(symbol(low), label, self.unwrapped(path, packet)))
             }
             Header::Repair { packet: number, first, count, key } => {
                 let Body::Coded(image) = packet.body else { return Disposition::Dropped };
@@ -74,28 +86,32 @@ impl<P: Carried> TwoEnded<P> {
             }
             Header::Feedback { packet: number } => {
                 let Body::Report(report) = &packet.body else { return Disposition::Dropped };
-                (number, Frame::Feedback(report.feedback(self.hop.near_own())))
+                let about = PathId(report.path);
+                if !self.hop.has_path(about) {
+                    return Disposition::Dropped;
+                }
+                (number, Frame::Feedback(report.feedback(self.hop.near_own(about))))
             }
             Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
             Header::Probe { packet: number } => (number, Frame::Probe),
-            Header::Bare { packet: number } => (number, Frame::Bare(self.unwrapped(packet))),
+            Header::Bare { packet: number } => (number, Frame::Bare(self.unwrapped(path, packet))),
         };
         let carries = matches!(frame, Frame::Data(..) | Frame::Bare(_));
-        self.hop.handle_frame(now, PacketNumber(expand(number, packets.0)), bytes, frame);
+        self.hop.handle_frame(now, path, PacketNumber(expand(number, packets.0)), bytes, frame);
         // A packet without a predecessor to wait for is passed on at once, by the same path.
         if carries { Disposition::Held } else { Disposition::Absorbed }
     }
 
     /// Returns a packet without this hop's header.
-    fn unwrapped(&self, mut packet: Packet<P>) -> Packet<P> {
+    fn unwrapped(&self, path: PathId, mut packet: Packet<P>) -> Packet<P> {
         packet.link.pop();
-        let header_len = packet.header_len.saturating_sub(self.hop.header());
+        let header_len = packet.header_len.saturating_sub(self.hop.header(path));
         Packet { header_len, priority: Priority::Normal, ..packet }
     }
 
     /// Returns a frame as a packet.
     fn packet(&self, outgoing: Outgoing<Packet<P>>) -> Packet<P> {
-        let Outgoing { packet: PacketNumber(number), frame, why, bytes } = outgoing;
+        let Outgoing { path, packet: PacketNumber(number), frame, why, bytes } = outgoing;
         let packet = number as u32;
         let cause = match why {
             Why::First | Why::Control => Cause::LinkControl,
@@ -114,7 +130,7 @@ impl<P: Carried> TwoEnded<P> {
         };
         match frame {
             Frame::Data(Symbol(symbol), label, item) => {
-                let header_len = item.header_len.saturating_add(self.hop.header());
+                let header_len = item.header_len.saturating_add(self.hop.header(path));
                 let cause = if why == Why::First { item.cause } else { cause };
                 let mut packet_out = Packet { header_len, cause, priority: Priority::Normal, ..item };
                 Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
@@ -132,7 +148,7 @@ impl<P: Carried> TwoEnded<P> {
             }
             Frame::Probe => control(Header::Probe { packet }, Body::Control, P::default()),
             Frame::Bare(item) => {
-                let header_len = item.header_len.saturating_add(self.hop.header());
+                let header_len = item.header_len.saturating_add(self.hop.header(path));
                 let mut packet_out = Packet { header_len, priority: Priority::Normal, ..item };
                 Header::Bare { packet }.put(&mut packet_out.link);
                 packet_out
@@ -152,6 +168,9 @@ impl From<Feedback> for LinkReport {
             delivered: feedback.delivered,
             useful: feedback.useful,
             marked: feedback.marked,
+            arrived: feedback.arrived,
+            back: feedback.back,
+            path: feedback.path.0,
         }
     }
 }
@@ -168,6 +187,9 @@ impl LinkReport {
             delivered: self.delivered,
             useful: self.useful,
             marked: self.marked,
+            arrived: self.arrived,
+            back: self.back,
+            path: PathId(self.path),
         }
     }
 }
@@ -182,8 +204,9 @@ fn join(words: [u32; 4]) -> u128 {
 
 impl<P: Carried> Node<P> for TwoEnded<P> {
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
-        if port != Port::WIRED {
-            return self.on_wireless(now, packet);
+        if let Some(path) = port.0.checked_sub(Port::WIRELESS.0) {
+            let path = u8::try_from(path).ok().map(PathId).filter(|path| self.hop.has_path(*path));
+            return path.map_or(Disposition::Dropped, |path| self.on_wireless(now, path, packet));
         }
         let carried = !self.flows.contains(&packet.flow);
         if carried && packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
@@ -216,8 +239,9 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
             Why::Probe | Why::Redundancy if carries => node::Why::Repair(Trigger::Timer),
             Why::Resend | Why::Probe | Why::Redundancy | Why::Control => node::Why::Control,
         };
+        let port = Port(Port::WIRELESS.0 + u16::from(outgoing.path.0));
         *place = self.packet(outgoing);
-        Some((Port::WIRELESS, why))
+        Some((port, why))
     }
 
     fn poll_deadline(&self) -> Option<Instant> {

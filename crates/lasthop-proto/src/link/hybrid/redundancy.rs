@@ -6,6 +6,7 @@ use super::code::{UNKNOWN, WINDOW};
 use super::frame::{Frame, Item, Why};
 use super::limits;
 use super::numbers::Symbol;
+use super::path::{Path, PathId};
 use super::settings::Repair;
 use super::{Hop, Outgoing};
 use crate::time::{Duration, Instant};
@@ -37,13 +38,13 @@ pub(super) enum Yields {
 
 impl<I: Item> Hop<I> {
     /// Closes a block.
-    pub(super) fn close(&mut self, now: Instant, first: Symbol) {
+    pub(super) fn close(&mut self, now: Instant, path: PathId, first: Symbol) {
         self.block = None;
-        let end = self.sender.next_symbol();
+        let end = self.symbols.next_symbol();
         let packets = (end.0 - first.0).min(WINDOW as u64);
         let count = match self.config.repair {
             Repair::Share(share) => (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))),
-            Repair::Airmail(_) if self.may_add(now) => self.expected_losses(packets),
+            Repair::Airmail(_) if self.may_add(now, path) => self.expected_losses(path, packets),
             Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
         };
         if count > 0 {
@@ -58,30 +59,32 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Returns whether coded frames ahead of losses are worthwhile, and the hop has capacity for them.
-    pub(super) fn may_add(&self, now: Instant) -> bool {
-        self.budget.is_on(now) && self.control.may_code(now)
+    /// Returns whether coded frames ahead of losses are worthwhile on a path, and it has capacity for them.
+    pub(super) fn may_add(&self, now: Instant, path: PathId) -> bool {
+        let path = self.path(path);
+        path.budget.is_on(now) && path.control.may_code(now)
     }
 
-    /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
-    fn expected_losses(&self, frames: u64) -> u64 {
-        expected_losses(frames, self.budget.loss(), SINGLE)
+    /// Returns the number of losses to expect among `frames` frames on a path: the mean and two standard deviations.
+    fn expected_losses(&self, path: PathId, frames: u64) -> u64 {
+        expected_losses(frames, self.path(path).budget.loss(), SINGLE)
     }
 
     /// Returns the plan of the coded frames among new packets, if there are any.
-    pub(super) fn plan_ahead(&self, now: Instant) -> Option<Plan> {
+    pub(super) fn plan_ahead(&self, now: Instant, path: PathId) -> Option<Plan> {
         if self.config.repair != Repair::Adaptive {
             return None;
         }
-        let span = ahead::span(self.control.rate(), self.detector.shortest())?;
-        self.may_add(now).then(|| Plan::new(span, self.budget.loss(), self.budget.run())).flatten()
+        let state = self.path(path);
+        let span = ahead::span(state.control.rate(), state.detector.shortest())?;
+        self.may_add(now, path).then(|| Plan::new(span, state.budget.loss(), state.budget.run())).flatten()
     }
 
     /// Plans a coded frame over the latest packets if one is due.
-    pub(super) fn code_ahead(&mut self, now: Instant) {
-        let Some(plan) = self.plan_ahead(now) else { return };
+    pub(super) fn code_ahead(&mut self, now: Instant, path: PathId) {
+        let Some(plan) = self.plan_ahead(now, path) else { return };
         if self.ahead.on_packet(plan) && self.coded.is_none() {
-            let end = self.sender.next_symbol();
+            let end = self.symbols.next_symbol();
             let first = Symbol(end.0.saturating_sub(plan.span));
             // No plain sum: sums over overlapping windows with the same losses are equal.
             self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
@@ -89,22 +92,23 @@ impl<I: Item> Hop<I> {
     }
 
     /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.
-    pub(super) fn repair_idle(&mut self, now: Instant) {
-        let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
+    pub(super) fn repair_idle(&mut self, now: Instant, path: PathId) {
+        let Some(newest) = self.symbols.newest().filter(|_| self.may_add(now, path)) else { return };
         let end = Symbol(newest.0 + 1);
-        let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
-        let count = self.expected_losses(end.0 - first.0);
+        let first = Symbol(self.symbols.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
+        let count = self.expected_losses(path, end.0 - first.0);
         if count > 0 {
             let count = count.min(UNKNOWN as u64) as u8;
             self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy, yields: Yields::ToNew });
         }
     }
 
-    pub(super) fn send_coded(&mut self, now: Instant) -> Option<Outgoing<I>> {
+    pub(super) fn send_coded(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
         let due = self.coded?;
         let adaptive = self.config.repair == Repair::Adaptive;
         // New packets have priority over repair that may not be needed.
-        let room = self.control.may_code(now) && (due.yields == Yields::Never || self.ingress.waiting() == 0);
+        let room =
+            self.path(path).control.may_code(now) && (due.yields == Yields::Never || self.ingress.waiting() == 0);
         if adaptive && due.why == Why::Redundancy && !room {
             self.coded = None;
             return None;
@@ -117,42 +121,44 @@ impl<I: Item> Hop<I> {
         };
         let (key, sum, bytes) = self.encoder.combine(window, due.sent);
         if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
-            let time = self.control.pacer.time_for(bytes);
-            if !self.budget.allows(now, time) {
+            let Path { control, budget, .. } = &mut self.paths[path.index()];
+            let time = control.pacer.time_for(bytes);
+            if !budget.allows(now, time) {
                 self.coded = None;
                 return None;
             }
-            self.budget.spend(now, time);
-            self.budget.on_coded(now);
+            budget.spend(now, time);
+            budget.on_coded(now);
         }
         self.counters.redundant += 1;
         // Key and window replace a data frame's label of its packet, and take two more bytes.
-        Some(self.send(now, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
+        Some(self.send(now, path, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
     }
 
     /// Adds a packet to the open block, which is closed when it has `packets` packets, or `wait` after the last.
-    pub(super) fn add_to_block(&mut self, now: Instant, symbol: Symbol, packets: u64, wait: Duration) {
+    pub(super) fn add_to_block(&mut self, now: Instant, path: PathId, symbol: Symbol, packets: u64, wait: Duration) {
         let first = self.block.map_or(symbol, |(first, _)| first);
         self.block = Some((first, now + wait));
         if symbol.0 - first.0 + 1 >= packets {
-            self.close(now, first);
+            self.close(now, path, first);
         }
     }
 
     /// Sends copies of a packet that cannot wait for retransmission, or should not.
-    pub(super) fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
-        let trip = self.detector.round_trip();
+    pub(super) fn copy_ahead(&mut self, now: Instant, path: PathId, flow: u32, symbol: Symbol, bytes: u32) {
+        let Path { control, detector, budget, .. } = &self.paths[path.index()];
+        let trip = detector.round_trip();
         let deadline = limits::deadline(trip);
         // The rest of the path takes a part of the deadline.
-        let mut copies = self.budget.copies(deadline - deadline / 8, trip);
-        let prompt = self.budget.prompt_copies();
-        if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
+        let mut copies = budget.copies(deadline - deadline / 8, trip);
+        let prompt = budget.prompt_copies();
+        if prompt > copies && self.classifier.is_light(flow, control.rate()) {
             copies = prompt;
         }
-        let time = self.control.pacer.time_for(bytes);
-        if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
-            let apart = self.control.pacer.time_for(1500).saturating_mul(self.budget.apart());
-            self.sender.copies(now, symbol, Why::Redundancy, copies, apart);
+        let time = control.pacer.time_for(bytes);
+        if copies > 0 && control.may_code(now) && budget.allows(now, time.saturating_mul(copies.into())) {
+            let apart = control.pacer.time_for(1500).saturating_mul(budget.apart());
+            self.symbols.copies(now, symbol, Why::Redundancy, copies, apart);
         }
     }
 }

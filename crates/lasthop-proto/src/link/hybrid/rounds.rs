@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::detect::Detector;
-use super::sender::Anchor;
+use super::transmissions::Anchor;
 use crate::time::{Duration, Instant};
 
 /// Minimum duration of a round, in time and in frames: fewer frames would show little.
@@ -154,8 +154,9 @@ impl Rounds {
             return None;
         }
         let trip = detector.round_trip();
-        let above = trip.saturating_sub(detector.shortest());
-        let standing = detector.take_least().map_or(Duration::ZERO, |least| least.saturating_sub(detector.shortest()));
+        let queueless = detector.shortest() + detector.jitter();
+        let above = trip.saturating_sub(queueless);
+        let standing = detector.take_least().map_or(Duration::ZERO, |least| least.saturating_sub(queueless));
         let (resolved, lost) = budget.totals();
         let (resolved, lost) = (resolved - self.totals.0, lost.saturating_sub(self.totals.1));
         let excess = lost.saturating_sub(expected(resolved, self.loss[1], budget.run()));

@@ -2,17 +2,18 @@
 
 use super::congestion::State;
 use super::frame::Item;
+use super::path::PathId;
 use super::{Counters, Hop, Sizes};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
     /// Returns the number of stored items.
     pub fn sizes(&self) -> Sizes {
-        let (symbols, transmissions, planned) = self.sender.size();
+        let (symbols, planned) = self.symbols.size();
         Sizes {
             waiting: self.ingress.waiting(),
             symbols,
-            transmissions,
+            transmissions: self.paths.iter().map(|path| path.sent.len()).sum(),
             planned,
             held: self.receiver.held(),
             span: self.receiver.span(),
@@ -27,34 +28,35 @@ impl<I: Item> Hop<I> {
         Counters {
             dropped: self.ingress.dropped(),
             windows_cut: self.ingress.windows_cut(),
-            given_up: self.sender.given_up(),
+            given_up: self.symbols.given_up(),
             released: self.receiver.released(),
             ..self.counters
         }
     }
 
-    /// Returns the number of bytes that the hop adds to each packet.
-    pub fn header(&self) -> u16 {
-        self.config.header
+    /// Returns the number of bytes that the hop adds to each packet on a path.
+    pub fn header(&self, path: PathId) -> u16 {
+        self.path(path).header
     }
 
-    /// Returns the hop's round trip, if it is known.
-    pub fn round_trip(&self) -> Duration {
-        self.detector.round_trip()
+    /// Returns the round trip of a path, if it is known.
+    pub fn round_trip(&self, path: PathId) -> Duration {
+        self.path(path).detector.round_trip()
     }
 
-    /// Returns the loss rate of outgoing frames in the last 2 s, in 10⁻⁶.
-    pub fn loss(&self) -> u64 {
-        self.budget.loss()
+    /// Returns the loss rate of outgoing frames on a path in the last 2 s, in 10⁻⁶.
+    pub fn loss(&self, path: PathId) -> u64 {
+        self.path(path).budget.loss()
     }
 
-    /// Returns the sending rate in bits per second: configured or estimated.
-    pub fn rate(&self) -> u64 {
-        self.control.rate()
+    /// Returns the sending rate of a path in bits per second: configured or estimated.
+    pub fn rate(&self, path: PathId) -> u64 {
+        self.path(path).control.rate()
     }
 
-    /// Returns the measures against losses at `now`.
-    pub fn state(&self, now: Instant) -> State {
-        self.control.state(now, self.budget.loss())
+    /// Returns the measures against losses on a path at `now`.
+    pub fn state(&self, now: Instant, path: PathId) -> State {
+        let path = self.path(path);
+        path.control.state(now, path.budget.loss())
     }
 }

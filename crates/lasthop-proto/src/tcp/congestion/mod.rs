@@ -7,10 +7,12 @@ mod bbr3;
 mod choice;
 pub mod control;
 mod cubic;
+mod draws;
 mod hystart;
 pub(crate) mod max_filter;
 pub(in crate::tcp) mod quantum;
 mod reno;
+mod rounds;
 pub mod window;
 
 pub use self::algorithm::Algorithm;

@@ -37,7 +37,7 @@ impl Fabric {
                 let stations = self.roaming.as_mut().map(|roaming| &mut roaming.stations).filter(|_| id == down);
                 if stations.is_some_and(|stations| stations.keep_waiting(station, frame, &packet)) {
                     self.legs[id.0 as usize].report.lose(DropReason::Handoff);
-                    self.record(now, id.near(), packet.flow, What::Dropped(packet, DropReason::Handoff));
+                    self.tap.record(now, id.near(), packet.flow, What::Dropped(packet, DropReason::Handoff));
                 } else {
                     self.lose_at_handoff(now, id, frame);
                 }

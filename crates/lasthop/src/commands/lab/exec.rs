@@ -109,7 +109,7 @@ impl Outcome<'_> {
             write_file(path, |out| out.write_all(text.as_bytes()).map_err(Error::file(path)))?;
         }
         if let Some(path) = &args.plot {
-            let svg = render_svg_stack(&self.figures(monitor))?;
+            let svg = render_svg_stack(&self.figures(monitor));
             write_file(path, |out| out.write_all(svg.as_bytes()).map_err(Error::file(path)))?;
         }
         if let Some(path) = &args.json {

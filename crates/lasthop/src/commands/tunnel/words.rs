@@ -43,7 +43,7 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
     lines.extend(troubles(&more.snapshot, &TROUBLES));
     for (index, peer) in more.snapshot.peers.iter().enumerate() {
         lines.push(state(peer));
-        if peer.frames.packets + peer.received.packets > 0 {
+        if peer.traffic.frames.packets + peer.traffic.received.packets > 0 {
             lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
         }
         lines.extend(troubles(peer, &TROUBLES_OF_PEER).map(|line| format!("  {line}")));
@@ -80,24 +80,24 @@ fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSn
         let Count { packets, bytes: carried } = read(peer);
         format!("{}, {}{now}", count(packets as usize, "packet"), bytes(carried as f64))
     };
-    let share = 100.0 * peer.repair.bytes as f64 / (peer.frames.bytes as f64).max(1.0);
+    let share = 100.0 * peer.traffic.repair.bytes as f64 / (peer.traffic.frames.bytes as f64).max(1.0);
     let mut lines = vec![
         format!(
             "to it: {}; {} dropped by the queue, {} avoided by a smaller window, {} queued",
-            way(|peer| peer.sent),
-            peer.dropped,
-            peer.windows_cut,
+            way(|peer| peer.traffic.sent),
+            peer.hop.dropped,
+            peer.hop.windows_cut,
             peer.waiting
         ),
         format!(
             "from it: {}; {} recovered by coding, {} out of order",
-            way(|peer| peer.received),
-            peer.restored,
-            peer.released
+            way(|peer| peer.traffic.received),
+            peer.hop.restored,
+            peer.hop.released
         ),
         format!(
             "repair: {} retransmitted, {} sent ahead of losses, {} abandoned; {share:.1} % of all bytes sent",
-            peer.resent, peer.redundant, peer.given_up
+            peer.hop.resent, peer.hop.redundant, peer.hop.given_up
         ),
     ];
     if is_bridge(&answer.more) {

@@ -7,15 +7,21 @@ mod aggregation;
 mod phase;
 mod policer;
 mod probe_rtt;
+mod saved;
 
 use alloc::boxed::Box;
 
 use self::aggregation::Aggregation;
+use self::phase::{Cycle, FullPipe};
 use self::policer::Policer;
+use self::probe_rtt::MinRtt;
+use self::saved::Saved;
 use super::algorithm::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase, Totals};
+use super::draws::Draws;
 use super::max_filter::{MaxFilter, Moment};
 use super::quantum::{self, GSO_BYTES};
+use super::rounds::Rounds;
 use super::window::Start;
 use crate::time::{Duration, Instant};
 
@@ -29,16 +35,11 @@ const HIGH_GAIN: u32 = GAIN_UNIT * 2885 / 1000 + 1;
 const DRAIN_GAIN: u32 = GAIN_UNIT * 1000 / 2885;
 /// Gain of the window: twice the path's capacity, since acknowledgments are delayed and aggregated.
 const CWND_GAIN: u32 = 2 * GAIN_UNIT;
-/// Phases of `PROBE_BW`: a higher rate, a lower one to compensate, then the path's rate.
-const CYCLE: [u32; 8] = [320, 192, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
 /// Number of rounds over which the maximum rate is taken: a cycle and two more.
 const RATE_ROUNDS: u32 = 10;
-/// Growth of the rate per round below which the pipe is considered full, if that lasts for [`FULL_ROUNDS`].
-const FULL_GAIN: u128 = 320;
-/// Number of consecutive rounds without growth by [`FULL_GAIN`] that show a full pipe.
-const FULL_ROUNDS: u32 = 3;
 /// Minimum window, also used in `PROBE_RTT`.
 const LEAST_WINDOW: u32 = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Startup,
@@ -67,9 +68,7 @@ pub struct Bbr {
     initial: u32,
     mss: u32,
     jiffy: Duration,
-    seed: u64,
-    /// Number of random draws so far.
-    draws: u64,
+    draws: Draws,
     mode: Mode,
     pacing_gain: u32,
     cwnd_gain: u32,
@@ -77,23 +76,13 @@ pub struct Bbr {
     pacing_rate: u64,
     has_round_trip: bool,
     rate: MaxFilter,
-    round: u32,
-    round_end: u64,
-    is_round_start: bool,
-    /// Minimum round trip, in microseconds.
-    min_rtt: Option<u64>,
-    min_rtt_at: Instant,
-    /// End of `PROBE_RTT`; `None` while more is in flight than it allows.
-    probe_rtt_until: Option<Instant>,
-    is_probe_rtt_round_over: bool,
+    rounds: Rounds,
+    min_rtt: MinRtt,
     is_idle_restart: bool,
-    is_full: bool,
-    full_rate: u64,
-    full_rounds: u32,
-    phase: usize,
-    phase_start: Instant,
-    prior_state: CaState,
-    prior_cwnd: u32,
+    full: FullPipe,
+    cycle: Cycle,
+    saved: Saved,
+    /// True in the first round of recovery, in which packets are conserved.
     is_conserving: bool,
     policer: Policer,
     aggregation: Aggregation,
@@ -115,29 +104,19 @@ impl Bbr {
             initial: start.window,
             mss: start.mss,
             jiffy: start.jiffy,
-            seed: start.seed,
-            draws: 0,
+            draws: Draws::new(start.seed),
             mode: Mode::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
             pacing_rate: 0,
             has_round_trip: false,
             rate: MaxFilter::default(),
-            round: 0,
-            round_end: 0,
-            is_round_start: false,
-            min_rtt: None,
-            min_rtt_at: Instant::ZERO,
-            probe_rtt_until: None,
-            is_probe_rtt_round_over: false,
+            rounds: Rounds::default(),
+            min_rtt: MinRtt::default(),
             is_idle_restart: false,
-            is_full: false,
-            full_rate: 0,
-            full_rounds: 0,
-            phase: 0,
-            phase_start: Instant::ZERO,
-            prior_state: CaState::Open,
-            prior_cwnd: 0,
+            full: FullPipe::default(),
+            cycle: Cycle::default(),
+            saved: Saved::default(),
             is_conserving: false,
             policer: Policer::default(),
             aggregation: Aggregation::default(),
@@ -173,7 +152,7 @@ impl Bbr {
 
     fn set_pacing_rate(&mut self, gain: u32) {
         let rate = self.bytes_a_second(self.model_rate(), gain);
-        if self.is_full || rate > self.pacing_rate {
+        if self.full.is_full || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
     }
@@ -187,7 +166,7 @@ impl Bbr {
 
     /// Returns the path's capacity at `rate`, times `gain`, in segments.
     fn capacity(&self, rate: u64, gain: u32) -> u32 {
-        let Some(min_rtt) = self.min_rtt else { return self.initial };
+        let Some(min_rtt) = self.min_rtt.micros else { return self.initial };
         let scaled = (u128::from(rate) * u128::from(min_rtt)).saturating_mul(u128::from(gain)) / u128::from(GAIN_UNIT);
         scaled.div_ceil(RATE_UNIT).min(1 << 30) as u32
     }
@@ -196,7 +175,7 @@ impl Bbr {
     /// more.
     fn with_bursts(&self, segments: u32) -> u32 {
         let even = (segments + 3 * self.burst()).next_multiple_of(2);
-        if self.mode == Mode::ProbeBw && self.phase == 0 { even + 2 } else { even }
+        if self.mode == Mode::ProbeBw && self.cycle.is_probing() { even + 2 } else { even }
     }
 
     fn inflight(&self, gain: u32) -> u32 {
@@ -220,22 +199,16 @@ impl Bbr {
     }
 
     fn update_rate(&mut self, ack: &AckSample) {
-        self.is_round_start = false;
-        let Some(sample) = ack.rate else { return };
-        let micros = sample.interval.as_nanos() / 1000;
-        if micros == 0 {
-            return;
-        }
-        if sample.prior_delivered >= self.round_end {
-            self.round_end = ack.total_delivered;
-            self.round = self.round.wrapping_add(1);
-            self.is_round_start = true;
+        let sample = ack.rate.filter(|sample| sample.interval.as_nanos() >= 1000);
+        if self.rounds.update(sample.map(|sample| sample.prior_delivered), ack.total_delivered) {
             self.is_conserving = false;
         }
+        let Some(sample) = sample else { return };
+        let micros = sample.interval.as_nanos() / 1000;
         self.look_for_policer(policer::Shown { has_losses: ack.newly_lost > 0, is_app_limited: sample.is_app_limited });
         let rate = (u128::from(sample.delivered) * RATE_UNIT / u128::from(micros)) as u64;
         if !sample.is_app_limited || rate >= self.max_rate() {
-            self.rate.update(Moment { round: self.round, window: RATE_ROUNDS }, rate);
+            self.rate.update(Moment { round: self.rounds.number, window: RATE_ROUNDS }, rate);
         }
     }
 
@@ -243,7 +216,7 @@ impl Bbr {
     fn look_for_policer(&mut self, shown: policer::Shown) {
         let seen = policer::Seen {
             totals: self.totals,
-            is_round_start: self.is_round_start,
+            is_round_start: self.rounds.is_start,
             is_probing: self.mode == Mode::ProbeBw,
             shown,
             mss: self.mss,
@@ -255,7 +228,7 @@ impl Bbr {
 
     fn update_aggregation(&mut self, ack: &AckSample) {
         if ack.delivered > 0 && ack.rate.is_some() {
-            if self.is_round_start {
+            if self.rounds.is_start {
                 self.aggregation.begin_round();
             }
             self.aggregation.update(ack, self.model_rate(), self.cwnd);
@@ -263,7 +236,7 @@ impl Bbr {
     }
 
     fn aggregated(&self) -> u32 {
-        if self.is_full { self.aggregation.allowance(self.model_rate()) } else { 0 }
+        if self.full.is_full { self.aggregation.allowance(self.model_rate()) } else { 0 }
     }
 
     fn update_gains(&mut self) {
@@ -271,29 +244,28 @@ impl Bbr {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
             Mode::ProbeBw if self.policer.rate().is_some() => (GAIN_UNIT, CWND_GAIN),
-            Mode::ProbeBw => (CYCLE[self.phase], CWND_GAIN),
+            Mode::ProbeBw => (self.cycle.gain(), CWND_GAIN),
             Mode::ProbeRtt => (GAIN_UNIT, GAIN_UNIT),
         };
     }
 
     /// Saves the window before recovery or `PROBE_RTT`, to be restored.
     fn save_window(&mut self) {
-        let is_good = self.prior_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
-        self.prior_cwnd = if is_good { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
+        self.saved.save(self.cwnd, self.mode == Mode::ProbeRtt);
     }
 
     /// Applies losses to the window. Returns whether packets are conserved: in recovery's first round nothing else sets
     /// the window.
     fn recover_or_restore(&mut self, ack: &AckSample) -> Recovering {
         self.cwnd = self.cwnd.saturating_sub(ack.newly_lost).max(1);
-        let (before, after) = (self.prior_state, ack.state);
-        self.prior_state = after;
+        let (before, after) = (self.saved.state, ack.state);
+        self.saved.state = after;
         if after == CaState::Recovery && before != CaState::Recovery {
             self.is_conserving = true;
-            self.round_end = ack.total_delivered;
+            self.rounds.restart(ack.total_delivered);
             self.cwnd = ack.in_flight.saturating_add(ack.delivered);
         } else if before >= CaState::Recovery && after < CaState::Recovery {
-            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            self.cwnd = self.cwnd.max(self.saved.cwnd);
             self.is_conserving = false;
         }
         if self.is_conserving {
@@ -309,7 +281,7 @@ impl Bbr {
             let target = self.capacity(self.model_rate(), self.cwnd_gain) + self.aggregated();
             let target = self.with_bursts(target);
             let grown = self.cwnd.saturating_add(ack.delivered);
-            if self.is_full {
+            if self.full.is_full {
                 self.cwnd = grown.min(target);
             } else if self.cwnd < target || ack.total_delivered < u64::from(self.initial) {
                 self.cwnd = grown;
@@ -365,10 +337,9 @@ impl CongestionControl for Bbr {
         self.now = now;
         match what {
             Episode::Established { rtt } => {
-                self.min_rtt = rtt.map(|rtt| rtt.as_nanos() / 1000);
-                self.min_rtt_at = now;
+                self.min_rtt.begin(now, rtt);
                 self.aggregation.begin(now);
-                self.phase_start = now;
+                self.cycle.begin(now);
                 self.path_rtt = rtt.unwrap_or(Duration::MAX);
                 self.seed_pacing(rtt);
             }
@@ -377,15 +348,14 @@ impl CongestionControl for Bbr {
                 if !again {
                     self.save_window();
                 }
-                self.prior_state = CaState::Loss;
-                self.full_rate = 0;
-                self.is_round_start = true;
+                self.saved.state = CaState::Loss;
+                self.full.forget_rate();
+                self.rounds.is_start = true;
                 self.totals = totals;
                 self.look_for_policer(policer::Shown { has_losses: true, is_app_limited: false });
             }
             Episode::Undone => {
-                self.full_rate = 0;
-                self.full_rounds = 0;
+                self.full.restart();
                 self.policer.reset(self.totals);
             }
             Episode::SendingAgain { is_app_limited: true, .. } => {
@@ -425,7 +395,7 @@ impl CongestionControl for Bbr {
         Some(PathModel {
             phase,
             rate: u64::try_from(rate).unwrap_or(u64::MAX),
-            min_rtt: self.min_rtt.map(Duration::from_micros),
+            min_rtt: self.min_rtt.micros.map(Duration::from_micros),
             inflight_bound: None,
         })
     }

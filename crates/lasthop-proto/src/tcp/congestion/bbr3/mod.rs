@@ -4,17 +4,21 @@
 //! Names follow the draft: `bw` is a rate in segments per microsecond in units of 2^-24, `inflight` is in segments,
 //! gains are in thousandths. The draft's infinity is the type's maximum.
 
+mod full_bw;
 mod model;
 mod probe;
 
 use alloc::boxed::Box;
 
+use self::full_bw::FullBw;
 use self::model::{Model, Signals};
 use self::probe::{Cycle, ProbeRtt};
 use super::algorithm::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, LostSegment, Pacing, PathModel, Phase};
+use super::draws::Draws;
 use super::max_filter::Moment;
 use super::quantum;
+use super::rounds::Rounds;
 use super::window::Start;
 use crate::time::{Duration, Instant};
 
@@ -95,9 +99,7 @@ pub struct Bbr3 {
     bound: u32,
     initial: u32,
     mss: u32,
-    seed: u64,
-    /// Number of random draws so far.
-    draws: u64,
+    draws: Draws,
     now: Instant,
     phase: Phase,
     /// Pacing rate, in bytes per second.
@@ -105,14 +107,9 @@ pub struct Bbr3 {
     has_round_trip: bool,
     /// Minimum round trip of the connection, which sizes bursts.
     path_rtt: Duration,
-    round: u32,
-    round_end: u64,
-    is_round_start: bool,
+    rounds: Rounds,
     drain_start_round: u32,
-    is_full_bw_reached: bool,
-    is_full_bw_now: bool,
-    full_bw: u64,
-    full_bw_count: u32,
+    full_bw: FullBw,
     is_idle_restart: bool,
     prior_state: CaState,
     prior_cwnd: u32,
@@ -171,21 +168,15 @@ impl Bbr3 {
             bound: start.bound,
             initial: start.window,
             mss: start.mss,
-            seed: start.seed,
-            draws: 0,
+            draws: Draws::new(start.seed),
             now: Instant::ZERO,
             phase: Phase::Startup,
             pacing_rate: 0,
             has_round_trip: false,
             path_rtt: Duration::MAX,
-            round: 0,
-            round_end: 0,
-            is_round_start: false,
+            rounds: Rounds::default(),
             drain_start_round: 0,
-            is_full_bw_reached: false,
-            is_full_bw_now: false,
-            full_bw: 0,
-            full_bw_count: 0,
+            full_bw: FullBw::default(),
             is_idle_restart: false,
             prior_state: CaState::Open,
             prior_cwnd: 0,
@@ -215,7 +206,7 @@ impl Bbr3 {
 
     fn set_pacing_rate(&mut self, gain: u32) {
         let rate = self.bytes_a_second(self.model.bw, gain);
-        if self.is_full_bw_reached || rate > self.pacing_rate {
+        if self.full_bw.is_reached || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
     }
@@ -258,43 +249,20 @@ impl Bbr3 {
     }
 
     fn start_round(&mut self) {
-        self.round_end = self.delivered;
+        self.rounds.restart(self.delivered);
     }
 
     fn update_round(&mut self, sample: Option<&Sample>) {
-        self.is_round_start = sample.is_some_and(|sample| sample.prior_delivered >= self.round_end);
-        if self.is_round_start {
-            self.start_round();
-            self.round = self.round.wrapping_add(1);
+        if self.rounds.update(sample.map(|sample| sample.prior_delivered), self.delivered) {
             self.cycle.rounds_since_probe = self.cycle.rounds_since_probe.saturating_add(1);
         }
     }
 
     fn update_aggregation(&mut self, ack: &AckSample) {
         if ack.delivered > 0 {
-            let window = if self.is_full_bw_reached { model::EXTRA_ACKED_ROUNDS } else { 1 };
-            self.model.update_extra_acked(ack, self.cwnd, Moment { round: self.round, window });
+            let window = if self.full_bw.is_reached { model::EXTRA_ACKED_ROUNDS } else { 1 };
+            self.model.update_extra_acked(ack, self.cwnd, Moment { round: self.rounds.number, window });
         }
-    }
-
-    fn reset_full_bw(&mut self) {
-        self.full_bw = 0;
-        self.full_bw_count = 0;
-        self.is_full_bw_now = false;
-    }
-
-    fn check_full_bw_reached(&mut self, sample: &Sample) {
-        if self.is_full_bw_now || !self.is_round_start || sample.is_app_limited {
-            return;
-        }
-        if u128::from(sample.bw) * 4 >= u128::from(self.full_bw) * 5 {
-            self.reset_full_bw();
-            self.full_bw = sample.bw;
-            return;
-        }
-        self.full_bw_count += 1;
-        self.is_full_bw_now = self.full_bw_count >= 3;
-        self.is_full_bw_reached |= self.is_full_bw_now;
     }
 
     /// Saves the window before recovery or ProbeRTT, to be restored.
@@ -320,14 +288,14 @@ impl Bbr3 {
     fn handle_spurious_loss(&mut self) {
         self.restore_cwnd();
         self.signals.is_loss_in_round = false;
-        self.reset_full_bw();
+        self.full_bw.reset(0);
         self.model.bw_shortterm = self.model.bw_shortterm.max(self.undo.bw_shortterm);
         self.model.inflight_shortterm = self.model.inflight_shortterm.max(self.undo.inflight_shortterm);
         self.model.inflight_longterm = self.model.inflight_longterm.max(self.undo.inflight_longterm);
         match (self.undo.phase.take(), self.phase) {
             (Some(Phase::Startup), Phase::Startup) | (Some(Phase::Up), Phase::Up) | (None, _) => {}
             (Some(Phase::Startup), now) => {
-                self.is_full_bw_reached = false;
+                self.full_bw.is_reached = false;
                 if now != Phase::ProbeRtt {
                     self.phase = Phase::Startup;
                 }
@@ -349,7 +317,7 @@ impl Bbr3 {
         let wanted = self.bdp_multiple(self.model.bw, self.cwnd_gain()).saturating_add(self.model.extra_acked());
         let max_inflight = self.with_quantization(wanted);
         let grown = self.cwnd.saturating_add(ack.delivered);
-        if self.is_full_bw_reached {
+        if self.full_bw.is_reached {
             self.cwnd = grown.min(max_inflight);
         } else if self.cwnd < max_inflight || ack.total_delivered < u64::from(self.initial) {
             self.cwnd = grown;
@@ -397,7 +365,7 @@ impl CongestionControl for Bbr3 {
         }
         self.update_aggregation(ack);
         if let Some(sample) = &sample {
-            self.check_full_bw_reached(sample);
+            self.full_bw.check(sample, self.rounds.is_start);
             self.check_startup_done(ack, sample);
         }
         self.check_drain_done(ack);

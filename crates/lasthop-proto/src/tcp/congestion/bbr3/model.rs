@@ -201,9 +201,9 @@ impl Bbr3 {
             return;
         }
         self.check_startup_high_loss(ack, sample);
-        if self.is_full_bw_reached {
+        if self.full_bw.is_reached {
             self.phase = Phase::Drain;
-            self.drain_start_round = self.round;
+            self.drain_start_round = self.rounds.number;
         }
     }
 
@@ -219,10 +219,10 @@ impl Bbr3 {
             && self.signals.loss_events >= STARTUP_LOSS_EVENTS
             && sample.is_inflight_too_high();
         self.signals.loss_events = 0;
-        if is_lossy && !self.is_full_bw_reached {
+        if is_lossy && !self.full_bw.is_reached {
             self.undo.phase = Some(Phase::Startup);
-            self.is_full_bw_reached = true;
-            self.is_full_bw_now = true;
+            self.full_bw.is_reached = true;
+            self.full_bw.is_now = true;
             let bdp = self.bdp_multiple(self.model.bw, super::GAIN_UNIT);
             self.model.inflight_longterm = bdp.max(self.signals.inflight_latest);
         }

@@ -1,7 +1,6 @@
 //! Probing for more rate, and for the round trip without queues.
 
 use super::{AckSample, Bbr3, GAIN_UNIT, Phase, Sample};
-use crate::random::Root;
 use crate::time::{Duration, Instant};
 
 /// `MinRTTFilterLen`.
@@ -89,9 +88,7 @@ impl ProbeRtt {
 
 impl Bbr3 {
     fn draw(&mut self, below: u64) -> u64 {
-        let draw = Root(self.seed.wrapping_add(self.draws)).stream("bbr3/probe").below(below);
-        self.draws = self.draws.wrapping_add(1);
-        draw
+        self.draws.below("bbr3/probe", below)
     }
 
     pub(super) fn is_in_probe_bw(&self) -> bool {
@@ -102,7 +99,7 @@ impl Bbr3 {
         if self.phase != Phase::Drain {
             return;
         }
-        let rounds = self.round.wrapping_sub(self.drain_start_round);
+        let rounds = self.rounds.number.wrapping_sub(self.drain_start_round);
         let is_drained = ack.in_flight <= self.inflight(self.model.bw, GAIN_UNIT);
         if is_drained || rounds > self.rule.drain_rounds() {
             self.start_down();
@@ -133,14 +130,13 @@ impl Bbr3 {
     fn start_up(&mut self, sample: &Sample) {
         self.cycle.ack_phase = AckPhase::ProbeStarting;
         self.start_round();
-        self.reset_full_bw();
-        self.full_bw = sample.bw;
+        self.full_bw.reset(sample.bw);
         self.phase = Phase::Up;
         self.raise_slope();
     }
 
     pub(super) fn update_probe_bw_phase(&mut self, ack: &AckSample, sample: &Sample) {
-        if !self.is_full_bw_reached || self.adapt_longterm_model(ack, sample) == Decided::Yes {
+        if !self.full_bw.is_reached || self.adapt_longterm_model(ack, sample) == Decided::Yes {
             return;
         }
         match self.phase {
@@ -157,7 +153,7 @@ impl Bbr3 {
                 }
             }
             Phase::Refill => {
-                if self.is_round_start {
+                if self.rounds.is_start {
                     self.cycle.is_probe_sample = true;
                     self.start_up(sample);
                 }
@@ -191,11 +187,10 @@ impl Bbr3 {
         }
         if ack.is_cwnd_limited && self.cwnd >= self.model.inflight_longterm {
             // The bound limits the rate, which says nothing about the path.
-            self.reset_full_bw();
-            self.full_bw = sample.bw;
+            self.full_bw.reset(sample.bw);
             return false;
         }
-        self.is_full_bw_now
+        self.full_bw.is_now
     }
 
     /// Raises the slope: the bound increases by 1, 2, 4, ... segments per round.
@@ -214,16 +209,16 @@ impl Bbr3 {
         self.cycle.up_acked %= self.cycle.up_acked_per_segment;
         self.model.inflight_longterm =
             self.model.inflight_longterm.saturating_add(segments.min(1 << 20) as u32).min(self.bound);
-        if self.is_round_start {
+        if self.rounds.is_start {
             self.raise_slope();
         }
     }
 
     fn adapt_longterm_model(&mut self, ack: &AckSample, sample: &Sample) -> Decided {
-        if self.cycle.ack_phase == AckPhase::ProbeStarting && self.is_round_start {
+        if self.cycle.ack_phase == AckPhase::ProbeStarting && self.rounds.is_start {
             self.cycle.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.cycle.ack_phase == AckPhase::ProbeStopping && self.is_round_start {
+        if self.cycle.ack_phase == AckPhase::ProbeStopping && self.rounds.is_start {
             self.cycle.is_probe_sample = false;
             self.cycle.ack_phase = AckPhase::Init;
             if self.is_in_probe_bw() {
@@ -280,7 +275,7 @@ impl Bbr3 {
 
     fn handle_probe_rtt(&mut self, ack: &AckSample) {
         if self.probe_rtt.until.is_some() {
-            self.probe_rtt.is_round_done |= self.is_round_start;
+            self.probe_rtt.is_round_done |= self.rounds.is_start;
             if self.probe_rtt.is_round_done {
                 self.check_probe_rtt_done();
             }
@@ -298,7 +293,7 @@ impl Bbr3 {
         self.probe_rtt.least_at = self.now;
         self.restore_cwnd();
         self.model.reset_shortterm();
-        if self.is_full_bw_reached {
+        if self.full_bw.is_reached {
             self.start_down();
             self.phase = Phase::Cruise;
         } else {

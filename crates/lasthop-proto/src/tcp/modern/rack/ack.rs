@@ -1,6 +1,6 @@
 //! Processing of acknowledgments (Linux `tcp_ack`).
 
-use super::{Permit, Rack};
+use super::{Origin, Permit, Rack};
 use crate::packet::SackBlock;
 use crate::seq::Seq;
 use crate::tcp::ack::Ack;
@@ -179,9 +179,8 @@ impl Rack {
         }
         let copies = len.div_ceil(s.mss().max(1));
         let of_probe = copies == 1 && self.probe.is_some_and(|probe| probe.high == first.right);
-        self.duplicated += u64::from(copies);
         // More copies than were sent: the network duplicates packets.
-        if self.duplicated > self.repeated {
+        if self.copies.report(copies) == Origin::Network {
             return false;
         }
         news.duplicate = true;

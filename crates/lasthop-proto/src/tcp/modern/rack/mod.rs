@@ -81,6 +81,30 @@ struct Batch {
     waited: bool,
 }
 
+/// Copies of segments, to distinguish retransmissions from packets that the network duplicates.
+#[derive(Clone, Copy, Default, Debug)]
+struct Copies {
+    /// Segments retransmitted.
+    sent: u64,
+    /// Segments that the peer reports as duplicates.
+    reported: u64,
+}
+
+impl Copies {
+    /// Counts `copies` reported duplicates, and returns their origin.
+    fn report(&mut self, copies: u32) -> Origin {
+        self.reported += u64::from(copies);
+        if self.reported > self.sent { Origin::Network } else { Origin::Sender }
+    }
+}
+
+/// Origin of duplicates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    Sender,
+    Network,
+}
+
 /// SACK support of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
@@ -123,9 +147,7 @@ pub struct Rack {
     backpressure: Backpressure,
     /// Time of the last transmission.
     last_sent: Instant,
-    /// Segments retransmitted, and those that the peer reports as duplicates.
-    repeated: u64,
-    duplicated: u64,
+    copies: Copies,
 }
 
 impl Rack {
@@ -168,8 +190,7 @@ impl Rack {
             usage: Usage::default(),
             backpressure: Backpressure::default(),
             last_sent: now,
-            repeated: 0,
-            duplicated: 0,
+            copies: Copies::default(),
         }
     }
 
@@ -409,7 +430,7 @@ impl Rack {
                 self.batch.first |= out == 0;
             }
             Some(index) => {
-                self.repeated += 1;
+                self.copies.sent += 1;
                 if forced == Some(Forced::Probe) {
                     self.flight.repeat(index, now, snapshot);
                 } else {

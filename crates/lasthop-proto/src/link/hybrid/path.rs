@@ -1,0 +1,139 @@
+//! State of one path between the two ends.
+
+use super::budget::Budget;
+use super::control::{Control, RateRule};
+use super::detect::Detector;
+use super::feedback::Account;
+use super::history::History;
+use super::mean::Mean;
+use super::settings::Reports;
+use super::transmissions::Transmissions;
+use crate::time::{Duration, Instant};
+
+/// Number of a path of a hop, the same at both ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PathId(pub u8);
+
+impl PathId {
+    /// The first path, which every hop has.
+    pub const FIRST: Self = Self(0);
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A path. Each path has its own packet numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    /// Bytes that the hop adds to each packet.
+    pub header: u16,
+    pub control: Control,
+    pub detector: Detector,
+    pub budget: Budget,
+    /// Transmissions of this end.
+    pub sent: Transmissions,
+    /// Arrivals from the other end.
+    pub account: Account,
+    /// Arrivals far behind the latest one, if there are several paths.
+    pub history: History,
+    /// Indicates whether the last report was on such arrivals.
+    pub was_far: bool,
+    /// Counts for the other end, which wrap: bytes of all frames that arrived, frames whose redundancy delivered a
+    /// symbol, and packets that arrived marked.
+    pub delivered: u32,
+    pub useful: u32,
+    pub marked: u32,
+    /// First difference of the clocks at an arrival and at its transmission, in microseconds: the one-way delay, plus an
+    /// offset that is the same for all paths. Wraps.
+    first_delay: Option<u32>,
+    /// Mean of such differences minus the first one, in microseconds.
+    delay: Mean,
+    /// Indicates that the other end stopped to answer.
+    suspect: bool,
+    /// Time of the last feedback on this path that was sent on it.
+    own_feedback: Instant,
+    /// Indicates that a probe is to be sent now.
+    pub probe: bool,
+}
+
+/// Minimum interval between reports on a path that are sent on the path itself, if another one is faster.
+const OWN_FEEDBACK: Duration = Duration::from_millis(20);
+
+impl Path {
+    /// Returns a path on which nothing was sent or received.
+    pub fn new(rate: RateRule, header: u16, reports: Reports) -> Self {
+        Self {
+            header,
+            control: Control::new(rate),
+            detector: Detector::new(),
+            budget: Budget::new(),
+            sent: Transmissions::new(),
+            account: Account::new(reports),
+            history: History::default(),
+            was_far: false,
+            delivered: 0,
+            useful: 0,
+            marked: 0,
+            first_delay: None,
+            delay: Mean::default(),
+            suspect: false,
+            own_feedback: Instant::ZERO,
+            probe: false,
+        }
+    }
+
+    /// Returns whether the other end stopped to answer.
+    pub const fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
+    /// Returns whether the path's delay is known, and the other end answers.
+    pub const fn is_proven(&self) -> bool {
+        self.first_delay.is_some() && !self.suspect
+    }
+
+    /// Records that the other end does not answer.
+    pub const fn on_silent(&mut self) {
+        self.suspect = true;
+    }
+
+    /// Returns whether feedback on this path is to be sent on it now, and counts it as sent.
+    pub fn own_feedback_due(&mut self, now: Instant, trip: Duration) -> bool {
+        let is_due = now.since(self.own_feedback) >= (trip / 4).max(OWN_FEEDBACK);
+        if is_due {
+            self.own_feedback = now;
+        }
+        is_due
+    }
+
+    /// Records that a transmission at `sent` arrived at `arrived` on the other end's clock, in microseconds.
+    pub fn on_delay(&mut self, now: Instant, sent: Instant, arrived: u32) {
+        self.suspect = false;
+        let sample = arrived.wrapping_sub(micros(sent));
+        let first = *self.first_delay.get_or_insert(sample);
+        self.delay.add(now, (sample.wrapping_sub(first) as i32).into());
+    }
+
+    /// Returns the first sample of the one-way delay plus an offset that is the same for all paths, in microseconds. Wraps.
+    pub const fn first_delay(&self) -> Option<u32> {
+        self.first_delay
+    }
+
+    /// Returns by how much the mean one-way delay plus that offset exceeds `least` microseconds, in nanoseconds; 0 if it is
+    /// unknown.
+    pub fn one_way(&self, least: u32) -> i64 {
+        let first = self.first_delay.map_or(0, |first| first.wrapping_sub(least) as i32);
+        (i64::from(first) + self.delay.value().unwrap_or(0)) * 1_000
+    }
+
+    /// Returns the rate, in bits per second, of which feedback may take its share.
+    pub fn feedback_rate(&self, now: Instant) -> u64 {
+        self.control.feedback_rate(now, self.account.arrives())
+    }
+}
+
+/// Returns the low 32 bits of a time in microseconds.
+pub(super) const fn micros(at: Instant) -> u32 {
+    (at.as_nanos() / 1_000) as u32
+}

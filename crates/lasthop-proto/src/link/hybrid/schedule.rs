@@ -1,0 +1,217 @@
+//! Choice of paths, if there are several.
+//!
+//! A packet is sent on the path on which it is expected to arrive first. Packets of light flows, acknowledgments and
+//! retransmissions wait for that path. The packets of busy flows are numbered, and wait in order (`staged`): a path with
+//! a longer delay takes a packet as far back as the faster paths carry before that packet arrives, so that packets arrive
+//! in order. If fewer packets are waiting, the path stays idle, because the faster paths deliver all of them sooner.
+
+use super::frame::{Class, Frame, Item, Label, Traffic, Why};
+use super::limits;
+use super::path::{Path, PathId};
+use super::symbols::Rank;
+use super::{Hop, Outgoing};
+use crate::time::{Duration, Instant};
+
+/// Maximum number of staged packets.
+const MOST_STAGED: u64 = 8192;
+
+/// Maximum number of waiting packets of light flows, and of packets without repair.
+const MOST_LIGHT: usize = 256;
+
+/// Time after which a path that carries nothing is probed, so that its delay stays known.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Time after the last packet for which idle paths are probed.
+const ACTIVE: Duration = Duration::from_secs(10);
+
+/// Size of a full frame, in bits.
+const FRAME_BITS: u64 = 1500 * 8;
+
+impl<I: Item> Hop<I> {
+    /// Returns whether there is a choice of paths.
+    pub(super) fn is_multipath(&self) -> bool {
+        self.paths.len() > 1
+    }
+
+    /// Returns whether a path may carry packets: its delay is known, and the other end answers on it. Before the delay of
+    /// any path is known, it is the first one that is not known to be silent.
+    pub(super) fn is_usable(&self, path: PathId) -> bool {
+        let state = self.path(path);
+        if self.paths.iter().any(Path::is_proven) {
+            return state.is_proven();
+        }
+        self.paths.iter().position(|path| !path.is_suspect()) == Some(path.index())
+    }
+
+    /// Returns the mean one-way delay of a path, relative to an offset that all paths have in common, in nanoseconds.
+    fn delay(&self, path: &Path) -> i64 {
+        let offset = self.paths.iter().find_map(Path::first_delay).unwrap_or(0);
+        path.one_way(offset) + path.detector.excess().as_nanos() as i64
+    }
+
+    /// Returns the time from `now` to the arrival of a packet that a path carries next, relative to the same offset, in
+    /// nanoseconds. The mean delay of a repair counts as well.
+    fn arrival(&self, now: Instant, path: &Path) -> i64 {
+        let next = path.control.pacer.next().since(now) + path.control.pacer.time_for(1500);
+        let repair = path.detector.round_trip().as_nanos() / 1_000 * path.budget.loss() / 1_000;
+        self.delay(path) + (next.as_nanos() + repair) as i64
+    }
+
+    /// Returns the usable path on which a packet is expected to arrive first, other than `avoid` if there is another.
+    pub(super) fn best_path(&self, now: Instant, avoid: Option<PathId>) -> PathId {
+        let usable = || self.path_ids().filter(|path| self.is_usable(*path));
+        let best = |avoid: Option<PathId>| {
+            usable().filter(|path| Some(*path) != avoid).min_by_key(|path| self.arrival(now, self.path(*path)))
+        };
+        best(avoid).or_else(|| best(None)).unwrap_or(PathId::FIRST)
+    }
+
+    /// Returns the path for feedback on `path`: the one with the shortest delay, but from time to time `path` itself,
+    /// because the others may have become silent.
+    pub(super) fn feedback_path(&mut self, now: Instant, path: PathId) -> PathId {
+        let state = self.path_mut(path);
+        let trip = state.detector.round_trip();
+        if state.own_feedback_due(now, trip) {
+            return path;
+        }
+        let usable = self.path_ids().filter(|path| self.is_usable(*path));
+        usable.min_by_key(|path| self.delay(self.path(*path))).unwrap_or(path)
+    }
+
+    /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`.
+    fn packets_before(&self, now: Instant, path: PathId) -> u64 {
+        let own = self.arrival(now, self.path(path));
+        let others = self.path_ids().filter(|other| *other != path && self.is_usable(*other));
+        let before = |other: PathId| {
+            let other = self.path(other);
+            let ahead = (own - self.arrival(now, other)).max(0) as u128;
+            (u128::from(other.control.rate()) * ahead / 1_000_000_000 / u128::from(FRAME_BITS)) as u64
+        };
+        others.map(before).fold(0, u64::saturating_add).min(MOST_STAGED)
+    }
+
+    /// Returns the combined rate of the usable paths, in bits per second.
+    pub(super) fn total_rate(&self) -> u64 {
+        let usable = self.path_ids().filter(|path| self.is_usable(*path));
+        usable.map(|path| self.path(path).control.rate()).fold(0, u64::saturating_add).max(1)
+    }
+
+    /// Numbers waiting packets until the slowest path has enough to choose from.
+    fn stage(&mut self, now: Instant) {
+        let usable = || self.path_ids().filter(|path| self.is_usable(*path));
+        let most = usable().map(|path| self.packets_before(now, path)).max().unwrap_or(0);
+        let trip = usable().map(|path| self.path(path).detector.stall()).max().unwrap_or_default();
+        let rate = self.total_rate();
+        let window = (self.window() + most).min(limits::third(self.config.memory));
+        self.ingress.tune(trip, rate);
+        while (self.symbols.staged(Rank::Bulk) as u64) <= most
+            && self.symbols.staged(Rank::Light) + self.bare.len() < MOST_LIGHT
+            && self.symbols.may_send(window)
+        {
+            let Some(item) = self.ingress.pop(now) else { return };
+            if item.traffic() == Traffic::Bare {
+                self.bare.push_back(item);
+                continue;
+            }
+            let (flow, symbol) = (item.flow(), self.symbols.next_symbol());
+            let class = self.classifier.classify(now, flow, item.traffic(), item.bytes(), rate);
+            let label = self.label(now, flow, symbol, class);
+            let is_light = class != Class::Ordered || self.classifier.stays_light(flow, rate);
+            self.symbols.stage(now, item, label, if is_light { Rank::Light } else { Rank::Bulk });
+        }
+    }
+
+    /// Sends a staged packet on a path, if it is the path's turn.
+    pub(super) fn send_staged(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
+        if !self.is_usable(path) {
+            return None;
+        }
+        self.stage(now);
+        let is_best = self.best_path(now, None) == path;
+        if is_best && let Some(item) = self.bare.pop_front() {
+            let bytes = item.bytes();
+            if item.is_marked() {
+                self.path_mut(path).control.on_marked_sent();
+            }
+            return Some(self.send(now, path, Frame::Bare(item), None, Why::First, bytes));
+        }
+        let load = if is_best { self.symbols.send_staged(now, Rank::Light, 0) } else { None };
+        let load = match load {
+            Some(load) => load,
+            None => self.symbols.send_staged(now, Rank::Bulk, self.packets_before(now, path) as usize)?,
+        };
+        self.path_mut(path).budget.on_time(now);
+        let Label { class, .. } = load.label;
+        let outgoing = self.send_load(now, path, load);
+        if class == Class::RealTime
+            && let Frame::Data(symbol, ..) = &outgoing.frame
+        {
+            self.copy_elsewhere(now, path, *symbol, outgoing.bytes);
+        }
+        Some(outgoing)
+    }
+
+    /// Sends a copy of a packet that cannot wait for retransmission on another path, if its own one loses packets.
+    fn copy_elsewhere(&mut self, now: Instant, path: PathId, symbol: super::Symbol, bytes: u32) {
+        let other = self.best_path(now, Some(path));
+        let (own, state) = (self.path(path), self.path(other));
+        let time = state.control.pacer.time_for(bytes);
+        let wanted = own.is_suspect() || own.budget.lost_lately(now);
+        if other != path && wanted && state.control.may_code(now) && state.budget.allows(now, time) {
+            self.symbols.copy_elsewhere(now, symbol, path);
+        }
+    }
+
+    /// Copies packets that should have arrived on a path by now on another one: packets on the other paths wait for them.
+    /// Unlike those declared lost, they say nothing about the path's losses.
+    pub(super) fn copy_overdue(&mut self, now: Instant, path: PathId) {
+        let age = self.path(path).detector.patience();
+        while let Some(symbol) = self.path_mut(path).sent.next_overdue(now, age) {
+            let other = self.path(self.best_path(now, Some(path)));
+            let time = other.control.pacer.time_for(1500);
+            if other.control.may_code(now) && other.budget.allows(now, time) {
+                self.symbols.copy_elsewhere(now, symbol, path);
+            }
+        }
+    }
+
+    /// Returns whether an idle path is to be probed: its delay is unknown or old, and packets were sent lately.
+    pub(super) fn wants_probe(&self, now: Instant, path: PathId) -> bool {
+        self.probe_due(path).is_some_and(|due| due <= now)
+    }
+
+    /// Returns the time at which an idle path is probed.
+    pub(super) fn probe_due(&self, path: PathId) -> Option<Instant> {
+        let state = self.path(path);
+        if !self.is_multipath() || state.sent.has_open() {
+            return None;
+        }
+        let active = self.active_until?;
+        let due = state.sent.last().map_or(Instant::ZERO, |last| last + QUIET);
+        (due <= active).then_some(due)
+    }
+
+    /// Records that a packet is to be sent: idle paths are probed for some time.
+    pub(super) fn on_active(&mut self, now: Instant) {
+        if self.is_multipath() {
+            self.active_until = Some(now + ACTIVE);
+        }
+    }
+
+    /// Handles the silence of one of several paths: the others carry what was sent on it, and it is probed.
+    pub(super) fn on_path_silent(&mut self, now: Instant, path: PathId) {
+        let state = self.path_mut(path);
+        state.on_silent();
+        state.sent.on_silence(now);
+        let (probes, trip) = (state.sent.probes(), state.detector.round_trip());
+        state.control.on_probe(probes);
+        let lost = state.sent.lose_all();
+        let rule = self.repair_rule(now, path);
+        let Self { paths, symbols, .. } = self;
+        for symbol in lost {
+            symbols.on_lost(now, symbol, &rule, &paths[path.index()].budget);
+        }
+        symbols.give_up_late(now, trip);
+        self.path_mut(path).probe = true;
+    }
+}
