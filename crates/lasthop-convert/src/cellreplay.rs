@@ -1,19 +1,12 @@
 //! Traces of CellReplay: for each direction a heavy trace, whose opportunities carry 1400 bytes, and a light trace of
 //! lines `time base_delay opportunities...` in milliseconds. The base delay is interpolated between lines.
 
-use lasthop_proto::link_trace::LONGEST_DELAY;
+use lasthop_proto::rate::{CELL_OPPORTUNITY, read_light};
 use lasthop_proto::time::Duration;
 
-use crate::input::whole;
 use crate::merge::{Columns, Steps, starts};
 use crate::opportunities::{self, Opportunities};
 use crate::{ConvertError, Converted, Input, Inputs, Options};
-
-/// Bytes that an opportunity of a heavy trace carries.
-const OPPORTUNITY: u32 = 1400;
-
-/// Minimum number of lines of a light trace.
-const LEAST_LINES: usize = 3;
 
 /// Default time for which a delay is valid.
 const STEP: Duration = Duration::from_millis(100);
@@ -26,7 +19,7 @@ const MILLISECOND: u64 = 1_000_000;
 ///
 /// Returns [`ConvertError`] if there is no heavy trace, or a file has other contents.
 pub fn read(inputs: &Inputs<'_>, options: &Options) -> Result<Converted, ConvertError> {
-    let Opportunities { columns, length, mut remarks } = opportunities::both(inputs, options, OPPORTUNITY)?;
+    let Opportunities { columns, length, mut remarks } = opportunities::both(inputs, options, CELL_OPPORTUNITY)?;
     let [down, up] = inputs.delays.map(|input| input.map(light).transpose());
     let step = options.step.unwrap_or(STEP);
     let starts = starts(length, step)?;
@@ -42,29 +35,8 @@ pub fn read(inputs: &Inputs<'_>, options: &Options) -> Result<Converted, Convert
 
 /// Reads the times and base delays of a light trace, in milliseconds.
 fn light(input: &Input) -> Result<Vec<(u64, u64)>, ConvertError> {
-    let mut lines: Vec<(u64, u64)> = Vec::new();
-    for (line, text) in input.lines() {
-        let mut fields = text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-        let expected = "expected a time, a base delay and opportunities in whole milliseconds, e.g. 0 25 0 3 7";
-        let bad = || ConvertError::line(input, line, expected);
-        let time = fields.next().and_then(whole).ok_or_else(bad)?;
-        let base = fields.next().and_then(whole).ok_or_else(bad)?;
-        if !fields.all(|field| whole(field).is_some()) {
-            return Err(bad());
-        }
-        if Duration::from_millis(base.into()) > LONGEST_DELAY {
-            return Err(ConvertError::line(input, line, "the base delay is above an hour; give milliseconds"));
-        }
-        if lines.last().is_some_and(|(last, _)| *last > time.into()) {
-            return Err(ConvertError::line(input, line, "goes back in time; sort the lines"));
-        }
-        lines.push((time.into(), base.into()));
-    }
-    if lines.len() < LEAST_LINES || lines.last().is_none_or(|(last, _)| *last == 0) {
-        let what = format!("has fewer than {LEAST_LINES} lines in time; give a light trace of CellReplay");
-        return Err(ConvertError::file(input, what));
-    }
-    Ok(lines)
+    let lines = read_light(&input.bytes).map_err(|error| ConvertError::file(input, error))?;
+    Ok(lines.into_iter().map(|line| (line.at.into(), line.delay.into())).collect())
 }
 
 /// Returns the base delay in the middle of each step. The light trace starts again at its last line.

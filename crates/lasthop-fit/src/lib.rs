@@ -10,6 +10,7 @@
 mod adequacy;
 mod counts;
 mod family;
+pub mod irtt;
 mod kept;
 pub mod measurement;
 mod optimum;

@@ -75,6 +75,7 @@ fn rate(kind: &str, rate: f64, seconds: f64, draws: &mut Stream) -> RateSpec {
             inner: between(draws, 0.06, 0.15),
             outage: [60, 135].map(Duration::from_millis),
             recovery: Duration::from_millis(350),
+            edge_loss: 0.0,
         }),
         _ => RateSpec::Constant,
     }

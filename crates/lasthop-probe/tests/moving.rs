@@ -132,6 +132,7 @@ fn slots_are_named_and_pauses_are_seen() {
         inner: 0.1,
         outage: [130, 135].map(Duration::from_millis),
         recovery: Duration::from_millis(350),
+        edge_loss: 0.0,
     });
     let analysis = measured(&[moving(30.0, &slots, 5), moving(30.0, &slots, 6)], 60);
     for found in analysis.moving.iter().flatten() {

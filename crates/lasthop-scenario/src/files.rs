@@ -8,7 +8,9 @@ use std::sync::Arc;
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
 use lasthop_proto::link_trace::{LinkTrace, MOST_ROWS, read_link_trace};
-use lasthop_proto::rate::{self, MOST_OPPORTUNITIES, RateTrace, read_opportunities, read_rates};
+use lasthop_proto::rate::{
+    self, LightLine, MOST_LIGHT, MOST_OPPORTUNITIES, RateTrace, read_light, read_opportunities, read_rates,
+};
 
 use lasthop_settings::read_limited;
 
@@ -19,7 +21,22 @@ pub(crate) struct Traces {
     delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
     opportunities: BTreeMap<PathBuf, Arc<Vec<u32>>>,
+    light: BTreeMap<PathBuf, Arc<Vec<LightLine>>>,
     links: BTreeMap<PathBuf, Arc<LinkTrace>>,
+    /// Digests of the bytes of each file.
+    digests: BTreeMap<PathBuf, u64>,
+}
+
+impl Traces {
+    /// Returns the digests of the files' bytes, ordered by path.
+    pub(crate) fn digests(&self) -> impl Iterator<Item = u64> {
+        self.digests.values().copied()
+    }
+}
+
+/// Returns the digest of `bytes`: 64-bit FNV-1a, which is the same on any machine.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A kind of file, by its contents.
@@ -80,6 +97,17 @@ static OPPORTUNITIES: Kind<Vec<u32>> = Kind {
     used: |traces| &mut traces.opportunities,
 };
 
+static LIGHT: Kind<Vec<LightLine>> = Kind {
+    // A number of up to 10 digits each.
+    largest: 12 * MOST_LIGHT as u64,
+    named: "a light trace that the scenario file names",
+    readable: "a readable light trace",
+    form: "a light trace of CellReplay: lines of a time, a base delay and opportunities in whole milliseconds, e.g. 0 25 0 3 7",
+    read: |text| read_light(text).map_err(|error| error.to_string()),
+    known: |traces| &traces.light,
+    used: |traces| &mut traces.light,
+};
+
 static LINKS: Kind<LinkTrace> = Kind {
     // 256 bytes per row.
     largest: 256 * MOST_ROWS as u64,
@@ -116,7 +144,7 @@ impl Files {
     }
 
     /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays), [`rates`](Self::rates),
-    /// [`opportunities`](Self::opportunities) and [`link`](Self::link) returned.
+    /// [`opportunities`](Self::opportunities), [`light`](Self::light) and [`link`](Self::link) returned.
     pub(crate) fn into_used(self) -> Traces {
         self.used.into_inner()
     }
@@ -141,6 +169,11 @@ impl Files {
         self.get(&OPPORTUNITIES, name)
     }
 
+    /// Returns the light trace `name`.
+    pub(crate) fn light(&self, name: &str) -> Result<Arc<Vec<LightLine>>, BadTrace> {
+        self.get(&LIGHT, name)
+    }
+
     /// Returns the link trace `name`.
     pub(crate) fn link(&self, name: &str) -> Result<Arc<LinkTrace>, BadTrace> {
         self.get(&LINKS, name)
@@ -148,23 +181,33 @@ impl Files {
 
     fn get<T>(&self, kind: &Kind<T>, name: &str) -> Result<Arc<T>, BadTrace> {
         let path = self.directory.join(name);
-        let contents = match &self.sealed {
-            Some(sealed) => (kind.known)(sealed).get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: kind.named,
-                reason: "other files are not opened here".to_owned(),
-            })?,
-            None => Arc::new(kind.open(&path)?),
+        let (contents, digest) = match &self.sealed {
+            Some(sealed) => {
+                let known = (kind.known)(sealed).get(&path).map(Arc::clone);
+                let digest = sealed.digests.get(&path).copied().unwrap_or_default();
+                let unknown =
+                    || BadTrace { expected: kind.named, reason: "other files are not opened here".to_owned() };
+                (known.ok_or_else(unknown)?, digest)
+            }
+            None => {
+                let (contents, digest) = kind.open(&path)?;
+                (Arc::new(contents), digest)
+            }
         };
-        (kind.used)(&mut self.used.borrow_mut()).insert(path, Arc::clone(&contents));
+        let mut used = self.used.borrow_mut();
+        used.digests.insert(path.clone(), digest);
+        (kind.used)(&mut used).insert(path, Arc::clone(&contents));
         Ok(contents)
     }
 }
 
 impl<T> Kind<T> {
-    fn open(&self, path: &Path) -> Result<T, BadTrace> {
+    /// Returns the contents of a file, and the digest of its bytes.
+    fn open(&self, path: &Path) -> Result<(T, u64), BadTrace> {
         let text = read_limited(path, self.largest)
             .map_err(|error| BadTrace { expected: self.readable, reason: format!("{}: {error}", path.display()) })?;
-        (self.read)(&text)
-            .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })
+        let contents = (self.read)(&text)
+            .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })?;
+        Ok((contents, digest(&text)))
     }
 }

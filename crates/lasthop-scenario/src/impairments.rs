@@ -196,12 +196,12 @@ fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error>
 fn check_discrete(link: &Reader<'_>, medium: &Medium) -> Result<(), Error> {
     let key = RATE.given(link).unwrap_or(RATE.both);
     if *medium != Medium::Duplex {
-        let message = "format = \"mahimahi\" is not supported on a half-duplex or shared medium: the trace says when each direction \
+        let message = "recorded opportunities are not supported on a half-duplex or shared medium: the trace says when each direction \
             sends; use a duplex link";
         return Err(link.fail(key, Problem::Conflict(message.to_owned())));
     }
     if let Some(other) = AGGREGATION.given(link) {
-        let message = "not supported with rate_variation of format = \"mahimahi\", whose opportunities are aggregates; remove one";
+        let message = "not supported with recorded opportunities, which are aggregates; remove one";
         return Err(link.fail(other, Problem::Conflict(message.to_owned())));
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lasthop_proto::rate::{
-    AcmError, AcmSpec, Fade, Hold, MOST_STATES, MarkovSpec, Offset, Opportunities, RateSeries, RateSlotsSpec, RateSpec,
-    RateState, RateStep, Wrap, acm, ramps,
+    AcmError, AcmSpec, CellReplay, Fade, Hold, MOST_STATES, MarkovSpec, Offset, Opportunities, RateSeries,
+    RateSlotsSpec, RateSpec, RateState, RateStep, Wrap, acm, ramps,
 };
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Rate;
@@ -44,10 +44,15 @@ keys! {
         /// time | {} | step that approximates a ramp, at least 100 us
         grid: Duration = Duration::from_millis(10);
         /// path | required | `"csv"`: lines of seconds, from 0, and Mbps (`12.5 30` or `12.5,30`); the last one ends the
-        /// series; header `t_s`, `rate_mbps` optional. `"mahimahi"`: lines of whole milliseconds
+        /// series; header `t_s`, `rate_mbps` optional. `"mahimahi"`: lines of whole milliseconds; `"cellreplay"`: the same,
+        /// of a heavy trace
         file;
         /// | {} | of the file
         format: Format = Format::Csv;
+        /// path | required | of `"cellreplay"`: light trace
+        light;
+        /// time | {} | of `"cellreplay"`: idle time after which a train begins, in whole milliseconds
+        gap: Duration = Duration::ZERO;
         /// | `"hold"`, of `"replay"` `"repeat"` | at the end of steps, ramp or file: `"hold"` the last rate, `"repeat"`,
         /// or `"stop"` sending
         wrap;
@@ -68,6 +73,8 @@ keys! {
         outage: List<Duration> = List([60, 135].map(Duration::from_millis).to_vec());
         /// time | {} | linear growth to the slot's rate after it
         recovery: Duration = Duration::from_millis(350);
+        /// probability | {} | loss of a frame that is transmitted or propagates during a boundary
+        edge_loss: Fraction = Fraction::ZERO;
         /// symbols/s | required |
         symbol_rate;
         /// dB | required | Es/N0 without rain
@@ -96,9 +103,13 @@ static MODELS: [Model; 7] = [
     Model { name: "none", keys: &[], read: |_, _| Ok(RateSpec::Constant) },
     Model { name: "steps", keys: key_names!(Keys: steps, length, wrap, offset), read: steps },
     Model { name: "ramp", keys: key_names!(Keys: points, grid, length, wrap, offset), read: ramp },
-    Model { name: "replay", keys: key_names!(Keys: file, format, wrap, offset), read: replay },
+    Model { name: "replay", keys: key_names!(Keys: file, format, light, gap, wrap, offset), read: replay },
     Model { name: "markov", keys: key_names!(Keys: states, hold, sigma), read: markov },
-    Model { name: "slots", keys: key_names!(Keys: period, first, spread, inner, outage, recovery), read: slots },
+    Model {
+        name: "slots",
+        keys: key_names!(Keys: period, first, spread, inner, outage, recovery, edge_loss),
+        read: slots,
+    },
     Model {
         name: "acm",
         keys: key_names!(Keys: symbol_rate, clear_sky, margin, hysteresis, latency, fades),
@@ -115,6 +126,8 @@ enum Format {
     Csv,
     /// Delivery opportunities of mahimahi: lines of a time in milliseconds.
     Mahimahi,
+    /// Heavy and light traces of CellReplay.
+    CellReplay,
 }
 
 /// Distribution of holding times.
@@ -126,7 +139,7 @@ enum HoldName {
 }
 
 choices! {
-    Format { "csv" = Csv, "mahimahi" = Mahimahi }
+    Format { "csv" = Csv, "mahimahi" = Mahimahi, "cellreplay" = CellReplay }
     HoldName { "exponential" = Exponential, "fixed" = Fixed, "lognormal" = Lognormal }
 }
 
@@ -170,6 +183,7 @@ pub(crate) fn read(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec,
         let over = match &spec {
             RateSpec::Series(series) => format!("over {}", series.length().show()),
             RateSpec::Opportunities(trace) => format!("over {}", trace.length().show()),
+            RateSpec::CellReplay(trace) => format!("over {}", trace.length().show()),
             _ => "expected".to_owned(),
         };
         // A remark of `explain`, not a key.
@@ -279,7 +293,13 @@ fn points(reader: &Reader<'_>, key: Key) -> Result<Vec<RateStep>, Error> {
 fn replay(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
     let Text(name) = reader.required(Keys::file)?;
     let bad = |BadTrace { expected, reason }| reader.refuse(Keys::file, expected, reason);
-    match reader.value(Keys::format)? {
+    let format = reader.value(Keys::format)?;
+    if let Some(key) = [Keys::light.name(), Keys::gap.name()].into_iter().find(|key| reader.has(key))
+        && format != Format::CellReplay
+    {
+        return Err(reader.fail(key, Problem::Conflict("needs format = \"cellreplay\"".to_owned())));
+    }
+    match format {
         Format::Csv => {
             let trace = Arc::unwrap_or_clone(around.files.rates(&name).map_err(bad)?);
             series(reader, trace.steps, Some(trace.length), Wrap::Repeat, Keys::file)
@@ -296,7 +316,28 @@ fn replay(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
                 )
             })
         }
+        Format::CellReplay => cell_replay(reader, around, around.files.opportunities(&name).map_err(bad)?),
     }
+}
+
+/// Reads the use of a heavy trace of CellReplay, and its light trace.
+fn cell_replay(reader: &Reader<'_>, around: &Around<'_>, heavy: Arc<Vec<u32>>) -> Result<RateSpec, Error> {
+    let Text(name) = reader.required(Keys::light)?;
+    let bad = |BadTrace { expected, reason }| reader.refuse(Keys::light, expected, reason);
+    let light = around.files.light(&name).map_err(bad)?;
+    let wrap = reader.or(Keys::wrap, Wrap::Repeat, "default")?;
+    if reader.has(Keys::offset.plain()) {
+        let message = "not supported with format = \"cellreplay\": its traces begin with the first packet";
+        return Err(reader.fail(Keys::offset, Problem::Conflict(message.to_owned())));
+    }
+    let trace = CellReplay::new(heavy, light, reader.value(Keys::gap)?, wrap);
+    trace.map(RateSpec::CellReplay).ok_or_else(|| {
+        reader.refuse(
+            Keys::wrap,
+            "\"repeat\" or \"stop\" with format = \"cellreplay\"",
+            "the last opportunity is an instant",
+        )
+    })
 }
 
 fn markov(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {
@@ -393,7 +434,17 @@ fn slots(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec, Error> {
         let message = "outage and recovery take the whole period; make them shorter".to_owned();
         return Err(reader.fail(Keys::outage, Problem::Conflict(message)));
     }
-    Ok(RateSpec::Slots(RateSlotsSpec { mean: around.rate.0, period, first, spread, inner, outage, recovery }))
+    let edge_loss = reader.value(Keys::edge_loss)?.get();
+    Ok(RateSpec::Slots(RateSlotsSpec {
+        mean: around.rate.0,
+        period,
+        first,
+        spread,
+        inner,
+        outage,
+        recovery,
+        edge_loss,
+    }))
 }
 
 fn adaptive_coding(reader: &Reader<'_>, _: &Around<'_>) -> Result<RateSpec, Error> {

@@ -165,6 +165,12 @@ impl Scenario {
         set || document::parse(&self.source.file, &self.source.text).is_ok_and(|root| root.has(path))
     }
 
+    /// Returns digests of the bytes of the files that the scenario names, ordered by path. Their names are part of
+    /// [`explain`](Self::explain).
+    pub fn file_digests(&self) -> impl Iterator<Item = u64> {
+        self.traces.digests()
+    }
+
     /// Returns whether the scenario has a base station.
     pub(crate) fn has_base_station(&self) -> bool {
         self.spec.base_station.is_some()

@@ -207,6 +207,38 @@ fn opportunities_come_from_a_file() {
     assert!(bad.contains("in line 2") && bad.contains("whole milliseconds per line"), "{bad}");
 }
 
+/// Heavy and light traces of CellReplay; the base delay is part of the transmission.
+#[test]
+fn light_and_heavy_traces_come_from_files() {
+    let folder = Folder::new("cellreplay");
+    let keys = |more: &str| {
+        format!("rate_variation = {{ model = \"replay\", format = \"cellreplay\", file = \"heavy\"{more} }}")
+    };
+    let path = folder.write("scenario.toml", &text("64 KiB", &keys(", light = \"light\", gap = \"2 ms\"")));
+    folder.write("heavy", "1\n2\n2\n6\n");
+    folder.write("light", "0 20 0 1 2\n500 30 0 1 4\n1000 25 0 2\n");
+    let load = |path: &Path| Scenario::load(path).map_err(|error| error.to_string());
+    let network = load(&path).unwrap().network(&SCHEMES[0]).unwrap();
+    let rate = &network.links[0].directions[0].impairments.rate;
+    assert!((rate.mean().unwrap() - 4.0 * 1400.0 * 8.0 / 0.006).abs() < 1e-3);
+    assert!(run(&network, 1, Recording::Off).report.flows[0].complete);
+    for (more, told) in [
+        ("", "rate_variation.light"),
+        (", light = \"other\"", "rate_variation.light"),
+        (", light = \"light\", offset = \"1 s\"", "begin with the first packet"),
+        (", light = \"light\", wrap = \"hold\"", "\"repeat\" or \"stop\""),
+    ] {
+        let error = load(&folder.write("bad.toml", &text("1 MiB", &keys(more)))).unwrap_err();
+        assert!(error.contains(told) && !error.contains('\n'), "{more}: {error}");
+    }
+    let mahimahi = keys(", light = \"light\"").replace("cellreplay", "mahimahi");
+    let error = load(&folder.write("bad.toml", &text("1 MiB", &mahimahi))).unwrap_err();
+    assert!(error.contains("needs format = \"cellreplay\""), "{error}");
+    folder.write("light", "0 20\n5 x\n");
+    let bad = load(&path).unwrap_err();
+    assert!(bad.contains("line 2") && bad.contains("a light trace of CellReplay"), "{bad}");
+}
+
 /// Generated rates are explained, and the explanation is the same scenario.
 #[test]
 fn generated_rates_are_explained() {

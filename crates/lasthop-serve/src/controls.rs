@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, DirectionSpec, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
+use lasthop_sim::network::{App, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -29,6 +29,8 @@ pub struct Control {
     pub at: usize,
     /// Keys of the scenario that the control sets.
     pub keys: Vec<String>,
+    /// Reason why it cannot be set in this scenario; `None` if it can.
+    pub fixed: Option<String>,
 }
 
 /// Names and values of a scenario that the controls refer to.
@@ -45,6 +47,8 @@ pub struct Facts {
     seed: u64,
     /// Bytes of a full data frame.
     frame: u32,
+    /// Keys of links that a trace replaces.
+    recorded: Vec<String>,
 }
 
 /// First transfer of a scenario.
@@ -92,6 +96,7 @@ impl Facts {
             true => vec![(key("errors"), 0)],
             false => vec![(key("errors_down"), 0), (key("errors_up"), 1)],
         };
+        let recorded = (0..network.links.len()).flat_map(|link| recorded(scenario, &network, link)).collect();
         Ok(Self {
             lossy,
             error_keys,
@@ -100,12 +105,24 @@ impl Facts {
             runs: scenario.runs(),
             seed: scenario.seed(),
             frame,
+            recorded,
             network,
         })
     }
 
     fn link_key(&self, key: &str) -> String {
         format!("links.{}.{key}", self.network.links[self.lossy].name)
+    }
+
+    /// Returns the keys for the lossy link's errors that are not replaced by its trace, with their directions.
+    fn free_error_keys(&self) -> impl Iterator<Item = &(String, usize)> {
+        self.error_keys.iter().filter(|(key, _)| !self.recorded.contains(key))
+    }
+
+    /// Returns the reason why a control of these keys cannot be set: traces replace all of them.
+    fn fixed(&self, keys: &[String]) -> Option<String> {
+        let all = !keys.is_empty() && keys.iter().all(|key| self.recorded.contains(key));
+        all.then(|| "determined by the link's trace; to set it here, remove the trace's column".to_owned())
     }
 
     /// Returns the loss on the lossy link, in the direction with the higher loss.
@@ -132,12 +149,7 @@ impl Facts {
                 ..control("burst", "Burst length", loss.map_or(String::new(), |loss| short(loss.burst)), stops::BURST)
             },
         ];
-        // A link's trace replaces keys.
-        let is_recorded = |way: &DirectionSpec| way.variation.model.is_in_step();
         for (index, link) in self.network.links.iter().enumerate() {
-            if link.directions.iter().all(is_recorded) {
-                continue;
-            }
             let what = if index == self.lossy { ", the lossy link" } else { "" };
             controls.push(Control {
                 hint: format!("One-way delay of {}{what}.", link.name),
@@ -151,7 +163,7 @@ impl Facts {
             });
         }
         let way = &lossy.directions[0];
-        if !lossy.medium.chooses_rates() && !way.impairments.rate.is_in_step() {
+        if !lossy.medium.chooses_rates() {
             controls.push(Control {
                 hint: format!("Capacity of {}.", lossy.name),
                 keys: vec![self.link_key("rate")],
@@ -215,6 +227,7 @@ impl Facts {
             ..control("seed", "Seed", self.seed.to_string(), stops::SEED)
         });
         for control in &mut controls {
+            control.fixed = self.fixed(&control.keys);
             if let Some((_, text)) = given.iter().find(|(id, _)| *id == control.id) {
                 control.text.clone_from(text);
                 control.set = true;
@@ -238,6 +251,9 @@ impl Facts {
                 let known: Vec<_> = controls.iter().map(|control| control.id.as_str()).collect();
                 return Err(Refusal::of(id, format!("no such control; expected one of {}", known.join(", "))));
             };
+            if let Some(reason) = &control.fixed {
+                return Err(Refusal::of(id, format!("cannot be set: {reason}")));
+            }
             match id.as_str() {
                 "loss" => share = Some(read_share(text)?),
                 "burst" => burst = Some(read_burst(text)?),
@@ -248,9 +264,11 @@ impl Facts {
             return Ok(overrides);
         }
         let lossy = &self.network.links[self.lossy];
-        let lossless =
-            lossy.directions.iter().all(|way| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
-        for (key, way) in &self.error_keys {
+        let is_recorded =
+            |way: usize| self.error_keys.iter().any(|(key, of)| *of == way && self.recorded.contains(key));
+        let mut ways = lossy.directions.iter().enumerate().filter(|(way, _)| !is_recorded(*way));
+        let lossless = ways.all(|(_, way)| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
+        for (key, way) in self.free_error_keys() {
             let way = &lossy.directions[*way];
             let own = loss::of(&way.errors, self.frame);
             // A direction without losses of its own stays lossless beside one with losses.
@@ -288,7 +306,27 @@ fn control(id: &str, label: &str, text: String, stops: &[&str]) -> Control {
         stops: stops.iter().map(|stop| (*stop).to_owned()).collect(),
         at: 0,
         keys: Vec::new(),
+        fixed: None,
     }
+}
+
+/// Returns the keys of a link that have no effect, or cannot be set, because of its trace: each is tried with two
+/// values.
+fn recorded(scenario: &Scenario, network: &Network, link: usize) -> Vec<String> {
+    let spec = &network.links[link];
+    let key = |key: &str| format!("links.{}.{key}", spec.name);
+    if !scenario.gives(&key("trace")) {
+        return Vec::new();
+    }
+    let errors = ["{ model = \"none\" }", "{ model = \"uniform\", frame_loss = 0.5 }"];
+    let keys =
+        [("delay", ["1 us", "1 s"]), ("rate", ["1 kbps", "1 Gbps"]), ("errors_down", errors), ("errors_up", errors)];
+    let has_effect = |key: &str, value: &str| {
+        let other = scenario.with_overrides(&[(key, value)]).and_then(|other| other.network(other.scheme()));
+        other.is_ok_and(|other| other.links.get(link) != Some(spec))
+    };
+    let of_trace = keys.into_iter().map(|(name, values)| (key(name), values));
+    of_trace.filter(|(key, values)| !values.iter().any(|value| has_effect(key, value))).map(|(key, _)| key).collect()
 }
 
 fn read_share(text: &str) -> Result<f64, Refusal> {

@@ -21,6 +21,7 @@ fn every_stop_of_every_control_is_taken_by_every_scenario() {
         }
         let facts = Facts::of(&scenario).unwrap();
         for control in facts.controls(&[]) {
+            assert_eq!(control.fixed, None, "{name} {}", control.id);
             assert!(control.at < control.stops.len(), "{name} {control:?}");
             let last = control.stops.len() - 1;
             for (index, stop) in control.stops.iter().enumerate() {
@@ -119,4 +120,44 @@ fn numbers_are_short() {
     {
         assert_eq!(short(value), text);
     }
+}
+
+/// A trace with these columns replaces these controls' keys; the others take effect.
+#[test]
+fn a_control_that_a_trace_replaces_cannot_be_set() {
+    let folder = std::env::temp_dir().join(format!("lasthop-controls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let trace = folder.join("link.csv");
+    let path = folder.join("scenario.toml");
+    let text = Scenario::builtin_text("starlink").unwrap();
+    let is_replaced =
+        |line: &&str| !["rate_variation", "delay_variation", "errors_"].iter().any(|key| line.starts_with(key));
+    let text: Vec<_> = text.lines().filter(is_replaced).collect();
+    let text =
+        text.join("\n").replace("queue_up =", &format!("trace = {{ file = '{}' }}\nqueue_up =", trace.display()));
+    std::fs::write(&path, text).unwrap();
+    for (rows, expected) in [
+        ("t_s,rate_down_mbps\n0,5\n1,7\n2,7\n", &["rate"][..]),
+        ("t_s,delay_down_ms,delay_up_ms\n0,5,5\n1,7,7\n2,7,7\n", &["delay.satellite"]),
+        ("t_s,loss_down,loss_up\n0,0,0\n1,0.1,0\n2,0,0\n", &["loss", "burst"]),
+        // The other direction's losses can be set.
+        ("t_s,loss_down\n0,0\n1,0.1\n2,0\n", &[]),
+    ] {
+        std::fs::write(&trace, rows).unwrap();
+        let scenario = Scenario::load(&path).unwrap();
+        let facts = Facts::of(&scenario).unwrap();
+        let controls = facts.controls(&[]);
+        let fixed: Vec<_> = controls.iter().filter(|control| control.fixed.is_some()).map(|c| c.id.as_str()).collect();
+        assert_eq!(fixed, expected, "{rows}");
+        for id in ["loss", "rate", "delay.satellite"] {
+            let control = controls.iter().find(|control| control.id == id).unwrap();
+            let overrides = facts.overrides(&given(&[(id, &control.stops[4])]));
+            if control.fixed.is_some() {
+                assert!(overrides.unwrap_err().message.contains("the link's trace"));
+            } else {
+                assert_ne!(scenario.with_overrides(&overrides.unwrap()).unwrap(), scenario, "{rows} {id}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -2,7 +2,7 @@
 // and returns the nearest stop of the slider.
 
 /**
- * @typedef {{id: string, label: string, hint: string, text: string, set: boolean, stops: string[], at: number}} Control
+ * @typedef {{id: string, label: string, hint: string, text: string, set: boolean, stops: string[], at: number, fixed: string|null}} Control
  * @typedef {{row: HTMLElement, label: HTMLLabelElement, text: HTMLInputElement, range: HTMLInputElement, clear: HTMLButtonElement,
  *   hint: HTMLElement, stops: string[], editing: boolean}} Row
  */
@@ -25,8 +25,11 @@ export class Controls {
       const row = this.rows.get(control.id) ?? this.make(control.id);
       if (this.element.children[index] !== row.row) this.element.insertBefore(row.row, this.element.children[index] ?? null);
       row.label.textContent = control.label;
-      row.hint.textContent = control.hint;
-      row.row.title = control.hint;
+      row.hint.textContent = control.fixed ? `${control.hint} Cannot be set: ${control.fixed}.` : control.hint;
+      row.hint.classList.toggle('hidden', !control.fixed);
+      row.row.title = row.hint.textContent;
+      row.text.disabled = control.fixed !== null;
+      row.range.disabled = control.fixed !== null;
       row.row.classList.toggle('set', control.set);
       row.clear.disabled = !control.set;
       row.clear.setAttribute('aria-label', `${control.label} as in the scenario`);

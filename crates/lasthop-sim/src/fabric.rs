@@ -26,7 +26,7 @@ pub use self::tap::Tap;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
-use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Media};
+use crate::link::{Accepted, Carrier, Crossing, Direction, Errors, Frame, Held, InFlight, Keeps, Media};
 use crate::measure::{FlowReport, PathReport};
 use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
@@ -53,6 +53,8 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
+    /// Frames to take after each event of the carrier.
+    keeps: Keeps,
     /// Next leg of this leg's frames, if they need no event to continue ([`onward`]).
     onward: Option<Onward>,
 }
@@ -176,6 +178,7 @@ impl Fabric {
                     (None, NodeKind::Router) => Far::Router(table(node)),
                 };
                 legs.push(Leg {
+                    keeps: carrier.keeps(&media),
                     carrier,
                     far,
                     report: PathReport::default(),

@@ -22,11 +22,12 @@ use lasthop_proto::packet::headers::LinkProtocol;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::queue::Backlog;
 use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::rate::EdgeLoss;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
-pub use carrier::{Advanced, Carrier, Media};
+pub use carrier::{Advanced, Carrier, Keeps, Media};
 use channel::SharedChannel;
 pub use feed::Seeds;
 pub use held::Held;
@@ -231,12 +232,21 @@ struct Copies {
     stream: Stream,
 }
 
-/// Effects on frames in one direction of a link: error process, variation of delay, duplication.
+/// Losses at the boundaries of slots.
+struct Edges {
+    loss: EdgeLoss,
+    /// Propagation delay of the link.
+    delay: Duration,
+}
+
+/// Effects on frames in one direction of a link: error process, losses at the boundaries of slots, variation of delay,
+/// duplication.
 pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
     variation: Variation,
     copies: Option<Copies>,
+    edges: Option<Box<Edges>>,
     /// Indicates whether anything affects frames. Checked for every frame.
     strike: Switch,
 }
@@ -245,11 +255,12 @@ impl Errors {
     /// Creates the processes of one direction. Errors draw from `links/NAME/down/errors` or `links/NAME/up/errors`,
     /// duplicates from `links/NAME/down/duplicates` or `links/NAME/up/duplicates`. The delay draws from
     /// `links/NAME/delay` if it varies in time, equally for both directions, otherwise from `links/NAME/down/delay` or
-    /// `links/NAME/up/delay`. The position in the link's trace is drawn from `links/NAME/trace`, for every column.
+    /// `links/NAME/up/delay`, losses at boundaries from `links/NAME/down/edges` or `links/NAME/up/edges`. The position in
+    /// the link's trace is drawn from `links/NAME/trace`, for every column.
     pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
         let name = direction.name();
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
-        let link = &spec.name;
+        let (link, delay) = (&spec.name, spec.delay);
         let spec = &spec.directions[direction.index()];
         let trace = || root.stream(&format!("links/{link}/trace"));
         let delays = match &spec.variation.model {
@@ -262,9 +273,11 @@ impl Errors {
         let share = spec.impairments.duplicates;
         let copies =
             (share > 0.0).then(|| Copies { share, stream: root.stream(&format!("links/{link}/{name}/duplicates")) });
-        let strikes = !channel.is_clean() || variation.varies() || copies.is_some();
+        let edges = spec.impairments.rate.edge_loss(|| root.stream(&format!("links/{link}/{name}/edges")));
+        let edges = edges.map(|loss| Box::new(Edges { loss, delay }));
+        let strikes = !channel.is_clean() || variation.varies() || copies.is_some() || edges.is_some();
         let strike = if strikes { Switch::On } else { Switch::Off };
-        Self { channel, damaged: spec.damaged, variation, copies, strike }
+        Self { channel, damaged: spec.damaged, variation, copies, edges, strike }
     }
 
     /// Returns whether anything affects frames.
@@ -289,7 +302,15 @@ impl Errors {
             (Crossing::Late(own), Some(by)) => Crossing::Late(own + by),
             (crossing, _) => crossing,
         };
+        let crossing = if self.edges.is_some() { self.pass_edges(sent, crossing) } else { crossing };
         if self.copies.is_some() { self.duplicate(crossing) } else { crossing }
+    }
+
+    /// Loses a frame that is on its way at the boundary of a slot. Drawn for every such frame, as the delay is.
+    #[cold]
+    fn pass_edges(&mut self, sent: &InFlight, crossing: Crossing) -> Crossing {
+        let takes = |Edges { loss, delay }: &mut Edges| loss.takes(sent.start, sent.end + *delay);
+        if self.edges.as_deref_mut().is_some_and(takes) { Crossing::Lost } else { crossing }
     }
 
     /// Adds a duplicate at random. Drawn for every frame, as the delay is.

@@ -114,6 +114,15 @@ impl Point {
     }
 }
 
+/// Points at the same values of the axes.
+struct AtValues {
+    points: Vec<Point>,
+    /// Indicates for each count that not every run has whether one of the points has it.
+    has: [bool; OCCASIONS],
+    /// Digests of the files that the scenario names.
+    files: Vec<u64>,
+}
+
 /// Names of columns.
 const SCHEME: &str = "scheme";
 const SAME_AS: &str = "same_as";
@@ -124,6 +133,8 @@ pub struct Sweep {
     scenario: Scenario,
     axes: Vec<Axis>,
     points: Vec<Point>,
+    /// Digests of the files that the scenarios name, which may change while a sweep is interrupted.
+    files: Vec<u64>,
     /// Names and units of the metrics.
     measures: Vec<(String, &'static str)>,
     columns: Vec<(String, Kind)>,
@@ -185,12 +196,15 @@ impl Sweep {
                 .collect();
         }
         let (scenario, measures, columns, points) = (scenario.clone(), Vec::new(), Vec::new(), Vec::new());
-        let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
+        let mut sweep = Self { scenario, axes, points, files: Vec::new(), measures, columns, seed, runs };
         let points = map_all(&combinations, 0, |values| sweep.points_of(values, schemes))?;
         sweep.check_effects(&combinations, schemes)?;
         let occasional: Vec<_> =
-            OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|(_, has)| has[*at])).collect();
-        sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
+            OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|at_values| at_values.has[*at])).collect();
+        for AtValues { points, files, .. } in points {
+            sweep.points.extend(points);
+            sweep.files.extend(files);
+        }
         if let Some(point) = sweep.points.first() {
             sweep.measures = measures::metered_columns(&sweep.task(point)?.network);
         }
@@ -239,22 +253,18 @@ impl Sweep {
         Err(if self.axes.iter().any(|axis| axis.key == key) { error.set_by("--vary") } else { error })
     }
 
-    /// Checks these values and returns their points. For each count that not every run has, also returns whether one of
-    /// the points has it.
-    fn points_of(
-        &self,
-        values: &[String],
-        schemes: &[&'static Scheme],
-    ) -> Result<(Vec<Point>, [bool; OCCASIONS]), lasthop_scenario::Error> {
+    /// Checks these values and returns their points.
+    fn points_of(&self, values: &[String], schemes: &[&'static Scheme]) -> Result<AtValues, lasthop_scenario::Error> {
         let scenario = self.scenario_at(values)?;
         let networks = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<Vec<_>, _>>()?;
         let meanings = meanings(&scenario, schemes, &networks.iter().collect::<Vec<_>>());
         let point =
             |meaning: Meaning| Point { values: values.to_vec(), scheme: meaning.scheme, same_as: meaning.same_as };
-        Ok((
-            meanings.into_iter().map(point).collect(),
-            OCCASIONAL.each_ref().map(|count| networks.iter().any(count.applies)),
-        ))
+        Ok(AtValues {
+            points: meanings.into_iter().map(point).collect(),
+            has: OCCASIONAL.each_ref().map(|count| networks.iter().any(count.applies)),
+            files: scenario.file_digests().collect(),
+        })
     }
 
     /// Returns the metered runs of a point.
@@ -271,8 +281,8 @@ impl Sweep {
         self.points.iter().any(|point| point.same_as.is_some())
     }
 
-    /// Returns a number that identifies the sweep: its scenario, keys, values, schemes, seed, runs, and the sources of
-    /// this build.
+    /// Returns a number that identifies the sweep: its scenario, keys, values, schemes, seed, runs, the contents of the
+    /// files that it names, and the sources of this build.
     pub fn fingerprint(&self) -> u64 {
         let mut all = Fingerprint::new().text(self.scenario.explain()).number(self.seed).number(self.runs.into());
         for axis in &self.axes {
@@ -280,6 +290,9 @@ impl Sweep {
         }
         for point in &self.points {
             all = all.text(point.scheme.name).texts(point.values.iter());
+        }
+        for digest in &self.files {
+            all = all.number(*digest);
         }
         all.finish()
     }
@@ -520,6 +533,25 @@ mod tests {
                 .iter()
                 .all(|(name, _)| name != "same_as")
         );
+    }
+
+    /// Otherwise an interrupted sweep would continue with rows of other traces.
+    #[test]
+    fn the_contents_of_files_identify_a_sweep() {
+        let folder = std::env::temp_dir().join(format!("lasthop-sweep-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let trace = folder.join("rates.csv");
+        let scenario = Scenario::builtin("starlink").unwrap();
+        let fingerprint = |text: &str| {
+            std::fs::write(&trace, text).unwrap();
+            let given =
+                format!("links.satellite.rate_variation={{ model = \"replay\", file = '{}' }}", trace.display());
+            Sweep::new(&scenario, axes(&[&given]), &[Scheme::by_name("E2E").unwrap()], 1, 1).unwrap().fingerprint()
+        };
+        let first = fingerprint("0 10\n1 20\n2 10\n");
+        assert_ne!(first, fingerprint("0 10\n1 21\n2 10\n"));
+        assert_eq!(first, fingerprint("0 10\n1 20\n2 10\n"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     /// Deliveries at a point determine which metrics have values, but not the columns.

@@ -27,6 +27,7 @@ pub(super) fn slots(found: &SlotsFound) -> RateSpec {
         inner: found.inner,
         outage: found.outage.map(Duration::from_secs_f64),
         recovery: Duration::from_millis(350),
+        edge_loss: 0.0,
     })
 }
 

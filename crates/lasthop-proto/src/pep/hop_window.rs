@@ -37,6 +37,10 @@ const MOST: u64 = 1 << 28;
 /// than schedulers and interrupts take, whose delays would look like a queue.
 const TARGET: Duration = Duration::from_millis(5);
 
+/// Divisor of the shortest round trip for the queueing delay aimed at, if that is longer: 6 % of a round trip, as CoDel's
+/// target of its interval (RFC 8289 §4.3). On a long hop whose rate rises, the window would otherwise follow too slowly.
+const TARGET_PART: u64 = 16;
+
 /// Interval at which the queue is drained to measure the hop's base delay again: the path may have changed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -361,7 +365,7 @@ impl HopWindow {
         // Lost data counts as delivered, except while half the backlog is tried.
         let rate = if self.overflow.is_trying() { self.brought.max() } else { self.rate.max() };
         // Limited so that the window at most doubles.
-        self.target = during(rate, TARGET).min(2 * self.window);
+        self.target = during(rate, TARGET.max(base / TARGET_PART)).min(2 * self.window);
         let backlog = self.backlog(control);
         let queued = most.saturating_sub(during(rate, base));
         if self.growth == Growth::Steady || 2 * queued >= backlog {

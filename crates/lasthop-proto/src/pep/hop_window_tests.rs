@@ -37,7 +37,9 @@ fn the_backlog_waits_and_no_more() {
     for base in [20, 60, 300] {
         let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
         let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
-        assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
+        // Ten segments, or as many as arrive in a sixteenth of the round trip.
+        let queued = 2 + 10.max(base / 16);
+        assert!((base..=base + queued).contains(&segments), "{segments} segments on a hop that takes {base} ms");
     }
 }
 

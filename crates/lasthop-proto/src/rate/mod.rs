@@ -5,6 +5,7 @@
 //! send at given instants instead.
 
 mod acm;
+mod cellreplay;
 mod generated;
 mod markov;
 mod opportunities;
@@ -21,12 +22,13 @@ use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
 pub use self::acm::{AcmError, AcmSpec, Fade, acm};
+pub use self::cellreplay::{BadLight, CELL_OPPORTUNITY, CellReplay, LightLine, MOST_LIGHT, read_light};
 pub use self::markov::{Hold, MOST_STATES, MarkovSpec, RateState};
 pub use self::opportunities::{
     BadOpportunities, MOST_OPPORTUNITIES, OPPORTUNITY, OPPORTUNITY_EXTRA, Opportunities, read_opportunities,
 };
 pub use self::series::{Offset, RateSeries, RateStep, Wrap, ramps};
-pub use self::slots::RateSlotsSpec;
+pub use self::slots::{EdgeLoss, RateSlotsSpec};
 pub use self::trace::{BadRates, MOST_STEPS, RateTrace, read_rates};
 
 /// Rate in bits per second.
@@ -55,6 +57,8 @@ pub enum RateSpec {
     Slots(RateSlotsSpec),
     /// Recorded delivery opportunities.
     Opportunities(Opportunities),
+    /// Recorded light and heavy opportunities, whose base delay is part of the transmission. Their queue is unlimited.
+    CellReplay(CellReplay),
     /// The column of a link's trace.
     Trace(RateSeries),
 }
@@ -72,7 +76,7 @@ impl RateSpec {
             Self::Series(series) => Self::Series(series.scaled(up, down)),
             Self::Markov(spec) => Self::Markov(spec.scaled(up, down)),
             Self::Slots(spec) => Self::Slots(spec.scaled(up, down)),
-            Self::Opportunities(_) | Self::Trace(_) => self.clone(),
+            Self::Opportunities(_) | Self::CellReplay(_) | Self::Trace(_) => self.clone(),
         }
     }
 
@@ -84,12 +88,18 @@ impl RateSpec {
             Self::Markov(spec) => spec.mean(),
             Self::Slots(spec) => spec.mean(),
             Self::Opportunities(trace) => trace.mean(),
+            Self::CellReplay(trace) => trace.mean(),
         })
+    }
+
+    /// Returns the losses at the boundaries of slots, if there are any.
+    pub fn edge_loss(&self, stream: impl FnOnce() -> Stream) -> Option<EdgeLoss> {
+        if let Self::Slots(spec) = self { EdgeLoss::new(spec, stream) } else { None }
     }
 
     /// Returns whether frames are sent at recorded instants rather than at a rate.
     pub const fn is_discrete(&self) -> bool {
-        matches!(self, Self::Opportunities(_))
+        matches!(self, Self::Opportunities(_) | Self::CellReplay(_))
     }
 
     /// Returns whether it is a column of its link's trace, whose random offset it shares.
@@ -114,7 +124,7 @@ fn scaled_rate(rate: u64, up: u64, down: u64) -> u64 {
 pub struct Transmission {
     /// End of the frame; [`Instant::FAR_FUTURE`] for never.
     pub end: Instant,
-    /// Time from which the next frame can be sent; not before `end`.
+    /// Time from which the next frame can be sent; before `end` only if frames wait within the link.
     pub free: Instant,
 }
 
@@ -132,6 +142,7 @@ enum Model {
     Series(series::Process),
     Generated(Box<generated::Process>),
     Opportunities(opportunities::Process),
+    CellReplay(Box<cellreplay::Process>),
 }
 
 /// The process of one direction of a link.
@@ -155,28 +166,35 @@ impl RateProcess {
             RateSpec::Markov(spec) => generated(Generator::Markov(markov::Markov::new(spec, stream()))),
             RateSpec::Slots(spec) => generated(Generator::Slots(slots::Slots::new(spec, stream()))),
             RateSpec::Opportunities(trace) => Model::Opportunities(opportunities::Process::new(trace, stream)),
+            RateSpec::CellReplay(trace) => Model::CellReplay(Box::new(cellreplay::Process::new(trace))),
         };
         Some(Self { model })
     }
 
     /// Returns the time that `bytes` take at the mean rate, if frames take no time but wait for opportunities.
     pub fn capacity_used(&self, bytes: u32) -> Option<Duration> {
-        let Model::Opportunities(opportunities) = &self.model else { return None };
-        Some(Duration::from_secs_f64(f64::from(bytes) * 8.0 / opportunities.mean()))
+        let mean = match &self.model {
+            Model::Opportunities(opportunities) => opportunities.mean(),
+            Model::CellReplay(replay) => replay.mean(),
+            Model::Series(_) | Model::Generated(_) => return None,
+        };
+        Some(Duration::from_secs_f64(f64::from(bytes) * 8.0 / mean))
     }
 
     /// Returns the time from which a frame can be sent that arrives at `now` at a direction without others.
     pub fn opens(&self, now: Instant) -> Instant {
         match &self.model {
-            Model::Series(_) | Model::Generated(_) => now,
+            Model::Series(_) | Model::Generated(_) | Model::CellReplay(_) => now,
             Model::Opportunities(opportunities) => opportunities.opens(now),
         }
     }
 
     /// Sends a frame of `bytes` from `start` on. No frame starts before the last one did.
     pub fn send(&mut self, start: Instant, bytes: u32) -> Transmission {
-        if let Model::Opportunities(opportunities) = &mut self.model {
-            return opportunities.send(start, bytes);
+        match &mut self.model {
+            Model::Opportunities(opportunities) => return opportunities.send(start, bytes),
+            Model::CellReplay(replay) => return replay.send(start, bytes),
+            Model::Series(_) | Model::Generated(_) => {}
         }
         let end = self.finish(start, bytes);
         Transmission { end, free: end }
@@ -187,6 +205,7 @@ impl RateProcess {
     pub fn finish(&mut self, start: Instant, bytes: u32) -> Instant {
         match &mut self.model {
             Model::Opportunities(opportunities) => return opportunities.clone().send(start, bytes).end,
+            Model::CellReplay(replay) => return replay.clone().send(start, bytes).end,
             Model::Generated(generated) => generated.forget(start),
             Model::Series(_) => {}
         }
@@ -216,6 +235,7 @@ impl RateProcess {
             Model::Series(series) => series.segment(at),
             Model::Generated(generated) => generated.segment(at),
             Model::Opportunities(opportunities) => Segment { rate: 0, until: opportunities.opens(at) },
+            Model::CellReplay(_) => Segment { rate: 0, until: Instant::FAR_FUTURE },
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Opportunities {
     times: Arc<Vec<u32>>,
     wrap: Wrap,
     offset: Offset,
+    /// Bytes that each carries.
+    bytes: u32,
 }
 
 impl Opportunities {
@@ -37,7 +39,13 @@ impl Opportunities {
     pub fn new(times: Arc<Vec<u32>>, wrap: Wrap, offset: Offset) -> Option<Self> {
         let lasts = times.last().is_some_and(|last| *last > 0);
         let is_valid = lasts && times.is_sorted() && times.len() <= MOST_OPPORTUNITIES && wrap != Wrap::Hold;
-        is_valid.then_some(Self { times, wrap, offset })
+        is_valid.then_some(Self { times, wrap, offset, bytes: OPPORTUNITY })
+    }
+
+    /// Returns the same opportunities, each of which carries `bytes`.
+    #[must_use]
+    pub(super) fn of_bytes(self, bytes: u32) -> Self {
+        Self { bytes, ..self }
     }
 
     /// Returns the time of the last opportunity, after which the trace starts again.
@@ -47,7 +55,7 @@ impl Opportunities {
 
     /// Returns the mean rate, in bits per second.
     pub fn mean(&self) -> f64 {
-        f64::from(OPPORTUNITY) * 8.0 * self.times.len() as f64 / (self.lap() as f64 * 1e-9)
+        f64::from(self.bytes) * 8.0 * self.times.len() as f64 / (self.lap() as f64 * 1e-9)
     }
 
     /// Returns the duration of a lap in nanoseconds.
@@ -93,10 +101,15 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn new(trace: &Opportunities, stream: impl FnOnce() -> Stream) -> Self {
         let offset = match trace.offset {
-            Offset::At(offset) => offset.as_nanos(),
-            Offset::Random => stream().below(trace.lap()),
+            Offset::At(offset) => offset,
+            Offset::Random => Duration::from_nanos(stream().below(trace.lap())),
         };
-        Self { trace: trace.clone(), offset, number: 0, room: OPPORTUNITY }
+        Self::at(trace, offset)
+    }
+
+    /// Returns the opportunities from `offset` on.
+    pub(super) fn at(trace: &Opportunities, offset: Duration) -> Self {
+        Self { trace: trace.clone(), offset: offset.as_nanos(), number: 0, room: trace.bytes }
     }
 
     fn instant(&self, number: u64) -> Instant {
@@ -121,7 +134,7 @@ impl Process {
             let place = start.as_nanos().saturating_add(self.offset);
             // Opportunities at the start itself count.
             self.number = place.checked_sub(1).map_or(0, |before| self.trace.after(before));
-            self.room = OPPORTUNITY;
+            self.room = self.trace.bytes;
         }
         let mut left = bytes.saturating_add(OPPORTUNITY_EXTRA);
         loop {
@@ -129,7 +142,7 @@ impl Process {
             (left, self.room) = (left - moved, self.room - moved);
             let end = self.instant(self.number);
             if self.room == 0 {
-                (self.number, self.room) = (self.number.saturating_add(1), OPPORTUNITY);
+                (self.number, self.room) = (self.number.saturating_add(1), self.trace.bytes);
             }
             if left == 0 || end == Instant::FAR_FUTURE {
                 return Transmission { end, free: self.instant(self.number).max(end) };

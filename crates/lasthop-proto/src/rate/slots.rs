@@ -24,10 +24,14 @@ pub struct RateSlotsSpec {
     pub outage: [Duration; 2],
     /// Time after it in which the rate grows linearly to the slot's.
     pub recovery: Duration,
+    /// Probability that a frame is lost that is on its way at a boundary.
+    pub edge_loss: f64,
 }
 
 /// Interval at which the rate changes within a slot.
 const STEP: Duration = Duration::from_millis(100);
+/// Minimum period: otherwise boundaries would never end.
+const LEAST_PERIOD: Duration = Duration::from_millis(1);
 /// Interval of steps while the rate grows after a boundary.
 const RISE: Duration = Duration::from_millis(10);
 /// Correlation of the logarithm of the rate from step to step. The measured autocorrelation is 0.79 at 0.1 s and 0.56
@@ -46,6 +50,35 @@ impl RateSlotsSpec {
         let [least, most] = self.outage.map(Duration::as_secs_f64);
         let lost = f64::midpoint(least, most) + self.recovery.as_secs_f64() / 2.0;
         self.mean as f64 * (1.0 - lost / self.period.as_secs_f64())
+    }
+}
+
+/// Losses at the boundaries of slots, in one direction of a link.
+#[derive(Clone, Debug)]
+pub struct EdgeLoss {
+    first: Duration,
+    period: Duration,
+    share: f64,
+    stream: Stream,
+}
+
+impl EdgeLoss {
+    /// Creates the losses at the boundaries of `spec`, drawn from `stream`. Returns `None` if there are none.
+    pub fn new(spec: &RateSlotsSpec, stream: impl FnOnce() -> Stream) -> Option<Self> {
+        let RateSlotsSpec { first, period, edge_loss: share, .. } = *spec;
+        // As for the rates: a period takes time.
+        let period = period.max(LEAST_PERIOD);
+        (share > 0.0).then(|| Self { first, period, share, stream: stream() })
+    }
+
+    /// Returns whether a frame is lost whose transmission begins at `start` and that arrives at `arrival`. Only a frame
+    /// that meets a boundary after its start takes a random number.
+    pub fn takes(&mut self, start: Instant, arrival: Instant) -> bool {
+        let since = arrival.since(Instant::ZERO).as_nanos().checked_sub(self.first.as_nanos());
+        let Some(since) = since else { return false };
+        let period = self.period.as_nanos();
+        let last = Instant::ZERO + self.first + Duration::from_nanos(since - since % period);
+        last > start && self.stream.chance(self.share)
     }
 }
 
@@ -69,8 +102,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(spec: &RateSlotsSpec, stream: Stream) -> Self {
-        // A period takes time; otherwise boundaries would never end.
-        let spec = RateSlotsSpec { period: spec.period.max(Duration::from_millis(1)), ..*spec };
+        let spec = RateSlotsSpec { period: spec.period.max(LEAST_PERIOD), ..*spec };
         let boundary = Instant::ZERO + spec.first;
         let mut slots = Self {
             spec,

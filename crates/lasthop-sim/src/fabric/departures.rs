@@ -35,6 +35,9 @@ impl Fabric {
         for id in legs {
             self.legs[id.0 as usize].carrier.keep_begun(&mut self.media);
         }
+        for leg in &mut self.legs {
+            leg.keeps = leg.carrier.keeps(&self.media);
+        }
     }
 
     /// Returns the time at which the packet that an endpoint has just sent, with `bytes` of payload, begins
@@ -53,7 +56,16 @@ impl Fabric {
 
     /// Reports the frames that began transmission on the carrier of a leg, including those of other legs that share the
     /// carrier.
+    #[inline]
     pub(super) fn report_begun(&mut self, id: LegId) {
+        if self.legs[id.0 as usize].keeps.begun {
+            self.take_begun(id);
+        }
+    }
+
+    /// Implements [`Self::report_begun`] for carriers that keep such frames.
+    #[inline(never)]
+    fn take_begun(&mut self, id: LegId) {
         while let Some((leg, frame)) = self.legs[id.0 as usize].carrier.take_begun(&mut self.media, id) {
             self.report_departure(leg, frame);
         }

@@ -38,9 +38,17 @@ impl Fabric {
         self.report_begun(id);
     }
 
-    /// Counts the drops of a managed queue.
-    #[inline(never)]
+    /// Counts the frames that the carrier of a leg dropped after they were queued.
+    #[inline]
     pub(super) fn drop_managed(&mut self, now: Instant, id: LegId) {
+        if self.legs[id.0 as usize].keeps.dropped {
+            self.take_dropped(now, id);
+        }
+    }
+
+    /// Implements [`Self::drop_managed`] for carriers that may drop such frames.
+    #[inline(never)]
+    fn take_dropped(&mut self, now: Instant, id: LegId) {
         while let Some((id, frame, why)) = self.legs[id.0 as usize].carrier.take_dropped(&mut self.media, id) {
             // Frames that the link gave up on have used it and have left the queue.
             if why != DropReason::Channel {

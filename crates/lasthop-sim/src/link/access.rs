@@ -120,6 +120,10 @@ impl SharedCarrier for AccessCarrier {
         &mut self.queues[place]
     }
 
+    fn drops_later(&self) -> bool {
+        true
+    }
+
     fn take_given_up(&mut self) -> Option<(usize, Frame)> {
         self.given_up.pop_front()
     }

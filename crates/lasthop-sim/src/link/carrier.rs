@@ -52,14 +52,9 @@ pub(super) trait SharedCarrier {
         })
     }
 
-    /// Starts to keep the frames that begin transmission at a place for [`Self::take_begun`].
-    fn keep_begun(&mut self, place: usize) {
-        self.feed_mut(place).keep_begun();
-    }
-
-    /// Returns a frame that began transmission, and its place.
-    fn take_begun(&mut self) -> Option<(usize, Frame)> {
-        (0..self.places()).find_map(|place| Some((place, self.feed_mut(place).take_begun()?)))
+    /// Returns whether [`Self::take_dropped`] may return frames.
+    fn drops_later(&self) -> bool {
+        (0..self.places()).any(|place| self.feed(place).drops_later())
     }
 
     /// Returns the number of frames queued at a place.
@@ -101,6 +96,8 @@ macro_rules! with {
 struct Shared {
     carrier: AnyShared,
     legs: Vec<LegId>,
+    /// Places that keep the frames that begin transmission.
+    tracked: Vec<usize>,
 }
 
 /// All shared media of a network.
@@ -112,6 +109,15 @@ impl Media {
     fn source(&self, medium: usize) -> LegId {
         self.0[medium].legs[0]
     }
+}
+
+/// Frames that a carrier may keep until they are taken. Most keep none, and are not asked after each event.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Keeps {
+    /// Frames dropped after they were queued.
+    pub dropped: bool,
+    /// Frames that began transmission.
+    pub begun: bool,
 }
 
 /// Carrier of the frames of a leg.
@@ -166,6 +172,7 @@ impl Carrier {
         let shared = |group: Vec<usize>| Shared {
             carrier: Self::shared(&group.iter().map(|link| &network.links[*link]).collect::<Vec<_>>(), root),
             legs: group.into_iter().flat_map(legs).collect(),
+            tracked: Vec::new(),
         };
         (carriers, Media(groups.into_iter().map(shared).collect()))
     }
@@ -229,7 +236,7 @@ impl Carrier {
                 Advanced { arrival: sent.map(|sent| (leg, sent)), next: wire.poll_deadline() }
             }
             Self::Shared { medium, .. } => {
-                let Shared { carrier, legs } = &mut media.0[*medium];
+                let Shared { carrier, legs, .. } = &mut media.0[*medium];
                 let (arrival, next) = with!(carrier, carrier => (carrier.advance(now), carrier.poll_deadline()));
                 Advanced { arrival: arrival.map(|(place, sent)| (legs[place], sent)), next }
             }
@@ -260,7 +267,7 @@ impl Carrier {
         match self {
             Self::Managed(wire) => wire.take_dropped().map(|(frame, why)| (leg, frame, why)),
             Self::Shared { medium, .. } => {
-                let Shared { carrier, legs } = &mut media.0[*medium];
+                let Shared { carrier, legs, .. } = &mut media.0[*medium];
                 let dropped = with!(carrier, carrier => carrier.take_dropped());
                 dropped.map(|(place, frame, why)| (legs[place], frame, why))
             }
@@ -268,26 +275,49 @@ impl Carrier {
         }
     }
 
-    /// Starts to keep the frames that begin transmission for [`Self::take_begun`], if that is not known in advance.
+    /// Starts to keep the frames with payload that begin transmission for [`Self::take_begun`], if that is not known in
+    /// advance.
     pub fn keep_begun(&mut self, media: &mut Media) {
         match self {
             Self::Managed(wire) => wire.keep_begun(),
             Self::Shared { medium, place } => {
-                with!(&mut media.0[*medium].carrier, carrier => carrier.keep_begun(*place))
+                let Shared { carrier, tracked, .. } = &mut media.0[*medium];
+                with!(carrier, carrier => carrier.feed_mut(*place).keep_begun());
+                if !tracked.contains(place) {
+                    tracked.push(*place);
+                }
             }
             Self::Cut(open) => open.keep_begun(media),
             Self::Own(_) | Self::Crossed(_) => {}
         }
     }
 
-    /// Returns a frame that began transmission on the carrier of `leg`, and its leg.
+    /// Returns the frames that the carrier may keep for [`Self::take_dropped`] and [`Self::take_begun`], whether or not
+    /// they are of this leg.
+    pub fn keeps(&self, media: &Media) -> Keeps {
+        match self {
+            Self::Managed(wire) => Keeps { dropped: wire.drops_later(), begun: wire.keeps_begun() },
+            Self::Shared { medium, .. } => {
+                let Shared { carrier, tracked, .. } = &media.0[*medium];
+                Keeps { dropped: with!(carrier, carrier => carrier.drops_later()), begun: !tracked.is_empty() }
+            }
+            Self::Cut(open) => open.keeps(media),
+            Self::Own(_) | Self::Crossed(_) => Keeps::default(),
+        }
+    }
+
+    /// Returns a frame with payload that began transmission on the carrier of `leg`, and its leg.
     #[inline]
     pub fn take_begun(&mut self, media: &mut Media, leg: LegId) -> Option<(LegId, Frame)> {
         match self {
             Self::Managed(wire) => wire.take_begun().map(|frame| (leg, frame)),
             Self::Shared { medium, .. } => {
-                let Shared { carrier, legs } = &mut media.0[*medium];
-                with!(carrier, carrier => carrier.take_begun()).map(|(place, frame)| (legs[place], frame))
+                let Shared { carrier, legs, tracked } = &mut media.0[*medium];
+                let begun = |place: &usize| {
+                    let frame = with!(carrier, carrier => carrier.feed_mut(*place).take_begun());
+                    frame.map(|frame| (legs[*place], frame))
+                };
+                tracked.iter().find_map(begun)
             }
             Self::Own(_) | Self::Crossed(_) | Self::Cut(_) => None,
         }

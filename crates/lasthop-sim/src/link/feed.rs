@@ -61,7 +61,7 @@ pub(super) struct Feed {
     busy: Duration,
     /// Start and end of the last transmission.
     last: (Instant, Instant),
-    /// Frames that left the queue to be sent and were not yet taken; `None` if they are not tracked.
+    /// Frames with payload that left the queue to be sent and were not yet taken; `None` if they are not tracked.
     begun: Option<Vec<Frame>>,
 }
 
@@ -109,12 +109,23 @@ impl Feed {
         self.last = (start, end);
     }
 
-    /// Starts to keep the frames that leave the queue to be sent for [`Self::take_begun`].
+    /// Starts to keep the frames with payload that leave the queue to be sent for [`Self::take_begun`].
     pub fn keep_begun(&mut self) {
         self.begun.get_or_insert_default();
     }
 
-    /// Returns a frame that left the queue to be sent.
+    /// Returns whether it keeps the frames that leave the queue to be sent.
+    pub fn keeps_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Returns whether frames may be dropped after they were queued.
+    pub fn drops_later(&self) -> bool {
+        self.policer.is_some() || self.aggregator.is_some() || matches!(self.queue, StationQueue::Managed(_))
+    }
+
+    /// Returns a frame with payload that left the queue to be sent.
+    #[inline]
     pub fn take_begun(&mut self) -> Option<Frame> {
         self.begun.as_mut()?.pop()
     }
@@ -145,9 +156,7 @@ impl Feed {
     /// Takes the next frame at `now` for a medium that sends it by itself.
     pub fn take(&mut self, now: Instant) -> Option<Frame> {
         let frame = self.queue.pop(now)?;
-        if let Some(begun) = &mut self.begun {
-            begun.push(frame);
-        }
+        note_begun(&mut self.begun, frame);
         Some(frame)
     }
 
@@ -174,9 +183,7 @@ impl Feed {
         let longest = aggregator.time();
         let source = || {
             let frame = queue.pop(now)?;
-            if let Some(begun) = begun {
-                begun.push(frame);
-            }
+            note_begun(begun, frame);
             Some((frame, frame.bytes()))
         };
         let fits = |bytes| pace.end(now, bytes, Duration::ZERO).since(now) <= longest;
@@ -202,6 +209,16 @@ impl Feed {
         let mut frames = self.aggregator.as_mut().map(|aggregator| aggregator.drain()).unwrap_or_default();
         frames.extend(std::iter::from_fn(|| self.queue.pop(now)));
         frames
+    }
+}
+
+/// Records that a frame has left the queue, if such frames are tracked.
+#[inline]
+fn note_begun(begun: &mut Option<Vec<Frame>>, frame: Frame) {
+    if let Some(begun) = begun
+        && frame.payload() > 0
+    {
+        begun.push(frame);
     }
 }
 

@@ -115,12 +115,22 @@ impl ManagedDirection {
         }
     }
 
-    /// Starts to keep the frames that begin transmission for [`Self::take_begun`].
+    /// Starts to keep the frames with payload that begin transmission for [`Self::take_begun`].
     pub fn keep_begun(&mut self) {
         self.feed.keep_begun();
     }
 
-    /// Returns a frame that began transmission.
+    /// Returns whether it keeps the frames that begin transmission.
+    pub fn keeps_begun(&self) -> bool {
+        self.feed.keeps_begun()
+    }
+
+    /// Returns whether frames may be dropped after they were queued.
+    pub fn drops_later(&self) -> bool {
+        self.feed.drops_later()
+    }
+
+    /// Returns a frame with payload that began transmission.
     pub fn take_begun(&mut self) -> Option<Frame> {
         self.feed.take_begun()
     }
