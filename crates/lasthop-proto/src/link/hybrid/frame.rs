@@ -3,8 +3,7 @@
 use core::fmt::Debug;
 
 use super::code::Coded;
-use super::numbers::{PacketNumber, Symbol, Window};
-use super::path::PathId;
+use super::numbers::{PacketNumber, PathId, Symbol, Window};
 use crate::packet::{Segment, Side};
 use crate::time::Duration;
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::frame::Item;
 use super::ingress::Ingress;
-use super::path::PathId;
+use super::numbers::PathId;
 use super::settings::HopConfig;
 use super::transmissions::Fate;
 use super::{Counters, Hop};

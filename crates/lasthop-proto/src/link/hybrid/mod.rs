@@ -48,8 +48,7 @@ pub use self::control::RateRule;
 pub use self::frame::{Class, Feedback, Frame, Item, Label, TcpSight, Traffic, Why};
 pub use self::header::Header;
 pub use self::image::Carried;
-pub use self::numbers::{PacketNumber, Symbol, Window, expand};
-pub use self::path::PathId;
+pub use self::numbers::{PacketNumber, PathId, Symbol, Window, expand};
 pub use self::settings::{Counters, HopConfig, Medium, Repair, Reports, Share, Sizes};
 pub use self::transmissions::Fate;
 

@@ -10,6 +10,19 @@ pub struct PacketNumber(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Symbol(pub u64);
 
+/// Number of a path of a hop, the same at both ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PathId(pub u8);
+
+impl PathId {
+    /// The first path, which every hop has.
+    pub const FIRST: Self = Self(0);
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Returns the number nearest to `near` whose low 32 bits are `low` (as RFC 9000 §A.3 restores packet numbers).
 pub const fn expand(low: u32, near: u64) -> u64 {
     let ahead = low.wrapping_sub(near as u32) as i32;

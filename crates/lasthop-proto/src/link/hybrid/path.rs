@@ -10,19 +10,6 @@ use super::settings::Reports;
 use super::transmissions::Transmissions;
 use crate::time::{Duration, Instant};
 
-/// Number of a path of a hop, the same at both ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct PathId(pub u8);
-
-impl PathId {
-    /// The first path, which every hop has.
-    pub const FIRST: Self = Self(0);
-
-    pub(super) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// A path. Each path has its own packet numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Path {

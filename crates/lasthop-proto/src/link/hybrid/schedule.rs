@@ -7,7 +7,8 @@
 
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
 use super::limits;
-use super::path::{Path, PathId};
+use super::numbers::PathId;
+use super::path::Path;
 use super::symbols::Rank;
 use super::{Hop, Outgoing};
 use crate::time::{Duration, Instant};

@@ -2,9 +2,9 @@
 
 use super::code::WINDOW;
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
-use super::numbers::{PacketNumber, Symbol};
+use super::numbers::{PacketNumber, PathId, Symbol};
 use super::pace::Press;
-use super::path::{Path, PathId, micros};
+use super::path::{Path, micros};
 use super::redundancy::{BLOCK, BLOCK_WAIT, IDLE};
 use super::settings::Repair;
 use super::symbols::{Load, Rank};

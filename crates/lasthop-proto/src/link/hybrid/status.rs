@@ -2,7 +2,7 @@
 
 use super::congestion::State;
 use super::frame::Item;
-use super::path::PathId;
+use super::numbers::PathId;
 use super::{Counters, Hop, Sizes};
 use crate::time::{Duration, Instant};
 

@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use super::budget::Budget;
 use super::frame::{Class, Feedback, Item, Label, Why};
 use super::limits::{AHEAD, lifetime, residual};
-use super::numbers::Symbol;
-use super::path::PathId;
+use super::numbers::{PathId, Symbol};
 use crate::time::{Duration, Instant};
 
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
