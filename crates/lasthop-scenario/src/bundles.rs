@@ -1,11 +1,7 @@
 //! `[bundles.NAME]`: links between the same two routers.
 
-use lasthop_sim::network::{Bundle, LinkId};
-
-use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
 use crate::shared_keys::RootKeys;
-use crate::stations::Station;
 use crate::values::{List, Text};
 use crate::{Error, Problem};
 
@@ -25,7 +21,7 @@ keys! {
 pub(crate) struct Bundles(Vec<Vec<String>>);
 
 impl Bundles {
-    /// Reads the names of links. The links themselves are checked later ([`check`]).
+    /// Reads the names of links. [`bundle_links`](crate::bundle_links) checks the links themselves.
     pub(crate) fn read(root: &Reader<'_>) -> Result<Self, Error> {
         let mut bundles: Vec<Vec<String>> = Vec::new();
         for (_, reader) in root.named(RootKeys::bundles)? {
@@ -47,51 +43,14 @@ impl Bundles {
         Ok(Self(bundles))
     }
 
-    /// Returns whether a link belongs to a bundle that has another link between the same nodes among `links`.
-    pub(crate) fn joins(&self, link: &Link, links: &[Link]) -> bool {
-        let own = self.0.iter().find(|names| names.contains(&link.name));
-        let same = |other: &Link, names: &[String]| names.contains(&other.name) && other.between == link.between;
-        own.is_some_and(|names| links.iter().any(|other| same(other, names)))
+    /// Returns whether two links belong to the same bundle.
+    pub(crate) fn join(&self, one: &str, other: &str) -> bool {
+        let has = |names: &[String], name: &str| names.iter().any(|own| own == name);
+        self.0.iter().any(|names| has(names, one) && has(names, other))
     }
 
-    /// Returns the bundles, after checking that the links of each join the same two routers. The first link of each is
-    /// that of the base station, if it is one of them.
-    pub(crate) fn check(
-        self,
-        root: &Reader<'_>,
-        nodes: &Nodes,
-        links: &[Link],
-        station: Option<&Station>,
-    ) -> Result<Vec<Bundle>, Error> {
-        let mut bundles = Vec::new();
-        for ((_, reader), names) in root.named(RootKeys::bundles)?.into_iter().zip(self.0) {
-            let mut found = Vec::new();
-            for name in &names {
-                let known = links.iter().map(|link| link.name.as_str());
-                let index = links.iter().position(|link| link.name == *name);
-                found.push(index.ok_or_else(|| reader.unknown_name(BundleKeys::links, "link", name, known))?);
-            }
-            let conflict = |message: String| reader.fail(BundleKeys::links, Problem::Conflict(message));
-            let first = &links[found[0]];
-            for other in found.iter().map(|index| &links[*index]) {
-                if other.between != first.between {
-                    return Err(conflict(format!(
-                        "\"{}\" and \"{}\" differ in `between`; give both the same two routers in the same order",
-                        first.name, other.name
-                    )));
-                }
-            }
-            if let Some(host) = first.between.into_iter().find(|node| nodes.is_host(*node)) {
-                let name = nodes.name(host);
-                return Err(conflict(format!(
-                    "\"{name}\" is a host; a bundle joins two routers: make it [routers.{name}], with a host behind it"
-                )));
-            }
-            if let Some(own) = station.and_then(|station| found.iter().position(|link| *link == station.port.link)) {
-                found[..=own].rotate_right(1);
-            }
-            bundles.push(Bundle { links: found.into_iter().map(LinkId).collect() });
-        }
-        Ok(bundles)
+    /// Returns the names of the links, by bundle.
+    pub(crate) fn into_names(self) -> Vec<Vec<String>> {
+        self.0
     }
 }

@@ -27,6 +27,7 @@
 mod keys;
 
 mod builtin;
+mod bundle_links;
 mod bundles;
 mod call;
 mod cell;

@@ -196,7 +196,9 @@ pub(crate) fn links(
     for (name, reader) in root.named(RootKeys::links)? {
         netem::refuse_words(&reader)?;
         let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
-        if later.has(&link) || bundles.joins(&link, &links) {
+        if later.has(&link)
+            || links.iter().any(|other: &Link| bundles.join(&other.name, &link.name) && other.between == link.between)
+        {
             links.push(link);
             continue;
         }

@@ -7,6 +7,7 @@ use lasthop_proto::time::Instant;
 use lasthop_sim::network::Bundle;
 
 use crate::Error;
+use crate::bundle_links;
 use crate::bundles::Bundles;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
@@ -88,7 +89,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let mobility = mobility::read(root, &nodes, &links, &flows, &sessions)?;
     let base_station = stations::base_station(root, &nodes, &links, &names, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp)?;
-    let bundles = bundles.check(root, &nodes, &links, base_station.as_ref())?;
+    let bundles = bundle_links::read(bundles, root, &nodes, &links, base_station.as_ref())?;
     let lab = lab::read(root, &nodes)?;
     let measurement = measurement::read(root)?;
     Ok(Spec {
