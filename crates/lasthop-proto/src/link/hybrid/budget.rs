@@ -35,9 +35,6 @@ const SAVED: Duration = Duration::from_millis(200);
 const TRIAL: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 50;
 
-/// Time for which a path that has lost a frame is expected to lose others.
-const LATELY: Duration = Duration::from_secs(30);
-
 /// Maximum run of losses, in frames, that separates copies.
 const LONGEST_RUN: u64 = 32;
 
@@ -190,9 +187,9 @@ impl Budget {
         lost * 1_000_000 / resolved.max(50)
     }
 
-    /// Returns whether a frame was lost lately: a path that carries few frames shows its loss rate slowly.
-    pub fn lost_lately(&self, now: Instant) -> bool {
-        self.last_loss.is_some_and(|at| now.since(at) < LATELY)
+    /// Returns the time of the last loss. A path that carries few frames shows its loss rate slowly.
+    pub fn last_loss(&self) -> Option<Instant> {
+        self.last_loss
     }
 
     /// Returns the distance between copies, in frames, at which one run of losses does not destroy both.

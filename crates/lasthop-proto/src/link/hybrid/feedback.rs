@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 const EVERY: u32 = 2;
 
 /// Maximum feedback delay.
-const LONGEST: Duration = Duration::from_millis(5);
+pub(super) const LONGEST: Duration = Duration::from_millis(5);
 
 /// Same limits for frames that carry acknowledgments: each replaces those before it, and feedback on them takes
 /// capacity from the data that they acknowledge.

@@ -36,6 +36,8 @@ pub(super) struct Path {
     first_delay: Option<u32>,
     /// Mean of such differences minus the first one, in microseconds.
     delay: Mean,
+    /// Last time at which the round trip was far above the shortest one.
+    unsteady: Option<Instant>,
     /// Indicates that the other end stopped to answer.
     suspect: bool,
     /// Time of the last feedback on this path that was sent on it.
@@ -43,6 +45,12 @@ pub(super) struct Path {
     /// Indicates that a probe is to be sent now.
     pub probe: bool,
 }
+
+/// Excess of the round trip over the shortest one up to which a path's delay is steady.
+const STEADY: Duration = Duration::from_millis(20);
+
+/// Time for which a path that has lost or delayed a frame is expected to do so again.
+const LATELY: Duration = Duration::from_secs(30);
 
 /// Minimum interval between reports on a path that are sent on the path itself, if another one is faster.
 const OWN_FEEDBACK: Duration = Duration::from_millis(20);
@@ -64,6 +72,7 @@ impl Path {
             marked: 0,
             first_delay: None,
             delay: Mean::default(),
+            unsteady: None,
             suspect: false,
             own_feedback: Instant::ZERO,
             probe: false,
@@ -85,6 +94,13 @@ impl Path {
         self.suspect = true;
     }
 
+    /// Returns whether a packet that is sent on this path alone may be lost or arrive late: a frame was lost, or the delay
+    /// varied, a short time ago.
+    pub fn is_uncertain(&self, now: Instant) -> bool {
+        let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < LATELY);
+        self.suspect || lately(self.unsteady) || lately(self.budget.last_loss())
+    }
+
     /// Returns whether feedback on this path is to be sent on it now, and counts it as sent.
     pub fn own_feedback_due(&mut self, now: Instant, trip: Duration) -> bool {
         let is_due = now.since(self.own_feedback) >= (trip / 4).max(OWN_FEEDBACK);
@@ -97,6 +113,9 @@ impl Path {
     /// Records that a transmission at `sent` arrived at `arrived` on the other end's clock, in microseconds.
     pub fn on_delay(&mut self, now: Instant, sent: Instant, arrived: u32) {
         self.suspect = false;
+        if self.detector.round_trip() > self.detector.shortest() + STEADY {
+            self.unsteady = Some(now);
+        }
         let sample = arrived.wrapping_sub(micros(sent));
         let first = *self.first_delay.get_or_insert(sample);
         self.delay.add(now, (sample.wrapping_sub(first) as i32).into());

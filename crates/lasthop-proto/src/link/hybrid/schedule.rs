@@ -5,6 +5,7 @@
 //! a longer delay takes a packet as far back as the faster paths carry before that packet arrives, so that packets arrive
 //! in order. If fewer packets are waiting, the path stays idle, because the faster paths deliver all of them sooner.
 
+use super::feedback::LONGEST;
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
 use super::limits;
 use super::numbers::PathId;
@@ -142,31 +143,41 @@ impl<I: Item> Hop<I> {
             None => self.symbols.send_staged(now, Rank::Bulk, self.packets_before(now, path) as usize)?,
         };
         self.path_mut(path).budget.on_time(now);
-        let Label { class, .. } = load.label;
+        let (Label { class, .. }, flow) = (load.label, load.item.flow());
         let outgoing = self.send_load(now, path, load);
         if class == Class::RealTime
             && let Frame::Data(symbol, ..) = &outgoing.frame
         {
-            self.copy_elsewhere(now, path, *symbol, outgoing.bytes);
+            self.copy_light(now, path, flow, *symbol, outgoing.bytes);
         }
         Some(outgoing)
     }
 
-    /// Sends a copy of a packet that cannot wait for retransmission on another path, if its own one loses packets.
-    fn copy_elsewhere(&mut self, now: Instant, path: PathId, symbol: super::Symbol, bytes: u32) {
+    /// Sends a copy of a packet that cannot wait for retransmission on another path, if its own one is uncertain. Without
+    /// another path, copies follow on the same one.
+    fn copy_light(&mut self, now: Instant, path: PathId, flow: u32, symbol: super::Symbol, bytes: u32) {
         let other = self.best_path(now, Some(path));
+        if other == path {
+            return self.copy_ahead(now, path, flow, symbol, bytes);
+        }
         let (own, state) = (self.path(path), self.path(other));
         let time = state.control.pacer.time_for(bytes);
-        let wanted = own.is_suspect() || own.budget.lost_lately(now);
-        if other != path && wanted && state.control.may_code(now) && state.budget.allows(now, time) {
+        let wanted = own.is_uncertain(now);
+        if wanted && state.control.may_code(now) && state.budget.allows(now, time) {
             self.symbols.copy_elsewhere(now, symbol, path);
         }
+    }
+
+    /// Returns the age from which on an outstanding transmission on a path is overdue. The other end may not know the round
+    /// trip yet, and wait longer with its feedback.
+    pub(super) fn overdue_age(&self, path: &Path) -> Duration {
+        path.detector.patience() + self.longest_wait(path).max(LONGEST)
     }
 
     /// Copies packets that should have arrived on a path by now on another one: packets on the other paths wait for them.
     /// Unlike those declared lost, they say nothing about the path's losses.
     pub(super) fn copy_overdue(&mut self, now: Instant, path: PathId) {
-        let age = self.path(path).detector.patience();
+        let age = self.overdue_age(self.path(path));
         while let Some(symbol) = self.path_mut(path).sent.next_overdue(now, age) {
             let other = self.path(self.best_path(now, Some(path)));
             let time = other.control.pacer.time_for(1500);

@@ -237,7 +237,7 @@ impl<I: Item> Hop<I> {
         [
             state.account.due(),
             state.sent.loss_due(),
-            state.sent.overdue_at(state.detector.patience()),
+            state.sent.overdue_at(self.overdue_age(state)),
             self.silence_due(state),
             self.probe_due(path).map(|at| at.max(pace)),
             state.probe.then_some(pace),
