@@ -25,7 +25,7 @@ const STUDIED: [&str; 16] = [
 
 const TODAY: [&str; 5] = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
 
-const TWO_ENDED: [&str; 4] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "AIRMAIL"];
+const TWO_ENDED: [&str; 5] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "LINK-MULTI", "AIRMAIL"];
 
 const DISCUSSED: [&str; 1] = ["SPLIT-SRP"];
 
