@@ -327,7 +327,7 @@ fn mistakes_are_told() {
         ("rate_variation = { model = \"none\", wrap = \"hold\" }", "it takes nothing"),
         (
             "rate_variation = { model = \"replay\", file = \"x\", grid = \"1 s\" }",
-            "it takes file, format, wrap, offset",
+            "it takes file, format, light, gap, wrap, offset",
         ),
         ("rate_variation = { model = \"markov\" }", "2 to 64 states"),
         ("rate_variation = { model = \"markov\", states = [{ rate = \"1 Mbps\", mean = \"1 s\" }] }", "2 to 64 states"),
