@@ -126,7 +126,7 @@ test('schemes are chosen one by one', async () => {
   assert.equal(Object.keys(await numbers(page)).length, 12);
   await page.locator('#all').click();
   await settled(page);
-  assert.equal(Object.keys(await numbers(page)).length, 26);
+  assert.equal(Object.keys(await numbers(page)).length, 27);
   await page.close();
 });
 

@@ -89,7 +89,7 @@ test('numbers of different numbers of runs never stand beside each other', async
 test('each scheme is explained with a picture, by keyboard and by touch', async () => {
   const page = await open(chromium, at('schemes=E2E'), { ...PHONE, reducedMotion: 'reduce' });
   const schemes = await page.$$eval('#schemes input', (boxes) => boxes.map((box) => box.value));
-  assert.equal(schemes.length, 26);
+  assert.equal(schemes.length, 27);
   const told = new Set();
   for (const scheme of schemes) {
     const why = page.getByRole('button', { name: `What ${scheme} does`, exact: true });
