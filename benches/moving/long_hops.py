@@ -9,14 +9,11 @@ One CUBIC flow (with E2E-BBR: BBR) downloads for the time that the hop needs for
 in Mbps. The goal is 90 % of what the first scheme carries without losses, times the share that is not lost.
 """
 import argparse
-import json
 import os
 import sys
-import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "benches", "agreement"))
-from call import call  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from compared import ROOT, throughputs  # noqa: E402
 
 # Rate in Mbps, one-way delay in ms, queue in KiB, size in MiB, and pairs of loss in percent and mean loss burst in packets.
 HOPS = [
@@ -65,12 +62,8 @@ link = "hop"
 
 def measured(args, hop, loss, burst):
     """Returns the mean throughput of each scheme in Mbps."""
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
-        file.write(scenario(hop, loss, burst))
-        file.flush()
-        command = ["lab"] if args.lab else ["compare"]
-        told = json.loads(call(args.lasthop, *command, file.name, "--schemes", ",".join(args.schemes), "--runs", str(args.runs), "--json"))
-    return {row["scheme"]: row["measures"]["throughput"]["mean"] for row in told["schemes"]}
+    command = "lab" if args.lab else "compare"
+    return throughputs(args.lasthop, scenario(hop, loss, burst), args.schemes, args.runs, command)
 
 
 def main():
