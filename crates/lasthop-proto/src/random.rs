@@ -12,14 +12,15 @@ impl Root {
     /// Returns the stream of the part at `path`, such as `wireless/down/errors`: ChaCha8 keyed with the root seed,
     /// whose stream number is the FNV-1a hash of the path.
     pub fn stream(self, path: &str) -> Stream {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in path.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
         let mut rng = ChaCha8Rng::seed_from_u64(self.0);
-        rng.set_stream(hash);
+        rng.set_stream(fnv1a(path.as_bytes()));
         Stream { rng }
     }
+}
+
+/// Returns the 64-bit FNV-1a hash of `bytes`, which is the same on any machine. Not for untrusted input.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// An independent stream of random numbers.

@@ -1,12 +1,11 @@
 //! `[bundles.NAME]`: links between the same two routers.
 
+use lasthop_proto::link::hybrid::MOST_PATHS;
+
 use crate::reader::Reader;
 use crate::shared_keys::RootKeys;
 use crate::values::{List, Text};
 use crate::{Error, Problem};
-
-/// Maximum number of links in a bundle.
-const MOST: usize = 8;
 
 keys! {
     /// Keys of a bundle.
@@ -30,8 +29,8 @@ impl Bundles {
             let List(names) = reader.required::<List<Text>>(BundleKeys::links)?;
             let names: Vec<String> = names.into_iter().map(|Text(name)| name).collect();
             let conflict = |message: String| reader.fail(BundleKeys::links, Problem::Conflict(message));
-            if !(2..=MOST).contains(&names.len()) {
-                return Err(conflict(format!("a bundle has 2 to {MOST} links; found {}", names.len())));
+            if !(2..=usize::from(MOST_PATHS)).contains(&names.len()) {
+                return Err(conflict(format!("a bundle has 2 to {MOST_PATHS} links; found {}", names.len())));
             }
             for (index, name) in names.iter().enumerate() {
                 if names[..index].contains(name) || bundles.iter().flatten().any(|other| other == name) {

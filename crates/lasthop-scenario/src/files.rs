@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
 use lasthop_proto::link_trace::{LinkTrace, MOST_ROWS, read_link_trace};
+use lasthop_proto::random::fnv1a;
 use lasthop_proto::rate::{
     self, LightLine, MOST_LIGHT, MOST_OPPORTUNITIES, RateTrace, read_light, read_opportunities, read_rates,
 };
@@ -32,11 +33,6 @@ impl Traces {
     pub(crate) fn digests(&self) -> impl Iterator<Item = u64> {
         self.digests.values().copied()
     }
-}
-
-/// Returns the digest of `bytes`: 64-bit FNV-1a, which is the same on any machine.
-fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A kind of file, by its contents.
@@ -208,6 +204,6 @@ impl<T> Kind<T> {
             .map_err(|error| BadTrace { expected: self.readable, reason: format!("{}: {error}", path.display()) })?;
         let contents = (self.read)(&text)
             .map_err(|reason| BadTrace { expected: self.form, reason: format!("{} {reason}", path.display()) })?;
-        Ok((contents, digest(&text)))
+        Ok((contents, fnv1a(&text)))
     }
 }

@@ -1,8 +1,9 @@
 //! Hops over two paths.
 
-use lasthop_proto::link::hybrid::{HopConfig, PathId, RateRule, Repair};
+use lasthop_proto::link::hybrid::{PathId, RateRule, Repair};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Cause, Packet};
+use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -23,26 +24,16 @@ impl Path {
     }
 }
 
-/// A random number from a seed and a counter (SplitMix64).
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-fn link(paths: [Path; 2], mut seed: u64) -> Link<'static> {
-    let config = HopConfig { queue: Some(1000), ..config(Repair::Adaptive) };
-    Link::over(config, &[RateRule::Fixed(RATE)], move |now, _, port, _| {
+fn link(paths: [Path; 2], seed: u64) -> Link<'static> {
+    let mut random = Root(seed).stream("paths");
+    Link::over(config(Repair::Adaptive), &[RateRule::Fixed(RATE)], move |now, _, port, _| {
         let path = paths[usize::from(port.0 - Port::WIRELESS.0)];
         let at = now.as_nanos() / 1_000_000;
         let is_cut = (path.cut[0]..path.cut[1]).contains(&at);
-        if is_cut || draw(&mut seed) % 100 < path.loss {
+        if is_cut || random.below(100) < path.loss {
             return vec![];
         }
-        let jitter = if path.jitter > 0 { draw(&mut seed) % path.jitter } else { 0 };
-        vec![millis(path.delay) + Duration::from_micros(jitter * 1000)]
+        vec![millis(path.delay + random.below(path.jitter))]
     })
 }
 
@@ -192,7 +183,8 @@ proptest! {
     /// Reports with arbitrary contents on one path neither stop the other one nor exceed any bound.
     #[test]
     fn a_liar_on_one_path_does_not_stop_the_other(seed in any::<u64>()) {
-        let mut state = seed;
+        let mut random = Root(seed).stream("reports");
+        let mut draw = || random.below(u64::MAX);
         let mut link = Link::over(config(Repair::Adaptive), &[RateRule::Fixed(RATE)], |_, _, port, _| {
             vec![millis(if port == Port::WIRELESS { 10 } else { 20 })]
         });
@@ -207,9 +199,9 @@ proptest! {
             if let Some(mut packet) = forged
                 && let Body::Report(report) = &mut packet.body
             {
-                (report.path, report.largest) = (1, draw(&mut state) as u32 % 64);
-                (report.arrived, report.back) = (draw(&mut state) as u32, draw(&mut state) as u16);
-                (report.delivered, report.marked) = (draw(&mut state) as u32, draw(&mut state) as u32);
+                (report.path, report.largest) = (1, draw() as u32 % 64);
+                (report.arrived, report.back) = (draw() as u32, draw() as u16);
+                (report.delivered, report.marked) = (draw() as u32, draw() as u32);
                 (report.beyond, report.floor) = ([0; 4], 0);
                 packet.cause = Cause::LinkControl;
                 link.handle(0, Port(2), packet);

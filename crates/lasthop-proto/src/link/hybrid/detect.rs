@@ -1,7 +1,7 @@
 //! Loss detection of the sender: by later transmissions that were acknowledged, by time, and by silence (after RFC 9002
 //! §6 and RFC 8985).
 
-use super::mean::{Mean, Quantile};
+use super::mean::Quantile;
 use crate::time::{Duration, Instant};
 
 /// Number of later acknowledged transmissions after which a transmission is declared lost.
@@ -35,10 +35,6 @@ pub(super) struct Detector {
     /// Minima of this period and the previous one.
     minima: [Duration; 2],
     epoch: Instant,
-    /// Mean time to the report of a transmission, in nanoseconds, whether later ones were reported before or not.
-    mean: Mean,
-    /// The same for transmissions reported before all later ones.
-    mean_in_order: Mean,
     /// Allowance for reordering, in quarters of the shortest round trip.
     tolerance: u32,
     /// Maxima, in this period and the previous one, of the time to the report of transmissions that arrived behind
@@ -62,8 +58,6 @@ impl Detector {
             least: None,
             minima: [Duration::MAX; 2],
             epoch: Instant::ZERO,
-            mean: Mean::default(),
-            mean_in_order: Mean::default(),
             tolerance: 0,
             latest_report: [Duration::ZERO; 2],
             report_epoch: Instant::ZERO,
@@ -144,10 +138,6 @@ impl Detector {
     /// Records the arrival of a transmission, as reported `took` after it was sent, when transmissions up to `behind`
     /// later had been reported.
     pub fn on_arrival(&mut self, now: Instant, took: Duration, behind: u64) {
-        self.mean.add(now, took.as_nanos() as i64);
-        if behind == 0 {
-            self.mean_in_order.add(now, took.as_nanos() as i64);
-        }
         if self.tolerance > 0 {
             self.usual_report.add(took);
         }
@@ -179,13 +169,6 @@ impl Detector {
     /// maximum time to a report while frames are reordered.
     pub fn stall(&self) -> Duration {
         self.shortest().max(self.latest_report())
-    }
-
-    /// Returns by how much the time to the report of a transmission exceeds that of the latest one, on average: frames
-    /// that overtake others have a shorter delay than the mean.
-    pub fn excess(&self) -> Duration {
-        let difference = self.mean.value().zip(self.mean_in_order.value()).map(|(all, in_order)| all - in_order);
-        Duration::from_nanos(difference.and_then(|difference| u64::try_from(difference).ok()).unwrap_or(0))
     }
 
     /// Ends the allowance for reordering when its time has passed.

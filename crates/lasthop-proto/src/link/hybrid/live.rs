@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::frame::Item;
 use super::ingress::Ingress;
 use super::numbers::PathId;
+use super::path::ReportTimes;
 use super::settings::HopConfig;
 use super::transmissions::Fate;
 use super::{Counters, Hop};
@@ -31,6 +32,7 @@ impl<I: Item> Hop<I> {
         let path = self.path_mut(path);
         path.header = header;
         path.detector.begin_anew();
+        path.report_times = ReportTimes::default();
         path.control.begin_anew();
     }
 

@@ -65,7 +65,7 @@ pub use crate::packet::Image;
 use crate::time::{Duration, Instant};
 
 /// Maximum number of paths of a hop.
-const MOST_PATHS: u8 = 8;
+pub const MOST_PATHS: u8 = 8;
 
 /// Length of feedback on the wire without the hop's header, in bytes.
 pub const FEEDBACK_BYTES: u32 = 38;
@@ -154,7 +154,7 @@ impl<I: Item> Hop<I> {
     }
 
     /// Adds a path with its own sending rate, on which the hop adds `header` bytes to each packet. Both ends number their
-    /// paths alike. At most 8 paths are supported.
+    /// paths alike. Returns `None` if there are [`MOST_PATHS`].
     pub fn add_path(&mut self, rate: RateRule, header: u16) -> Option<PathId> {
         let id = PathId(u8::try_from(self.paths.len()).ok().filter(|count| *count < MOST_PATHS)?);
         self.paths.push(Path::new(rate, header, reports(&self.config)));

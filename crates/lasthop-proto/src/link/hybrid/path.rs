@@ -36,14 +36,35 @@ pub(super) struct Path {
     first_delay: Option<u32>,
     /// Mean of such differences minus the first one, in microseconds.
     delay: Mean,
+    /// Times to the report of transmissions, if there are several paths.
+    pub report_times: ReportTimes,
     /// Last time at which the round trip was far above the shortest one.
     unsteady: Option<Instant>,
-    /// Indicates that the other end stopped to answer.
+    /// Indicates that the other end has stopped answering.
     suspect: bool,
     /// Time of the last feedback on this path that was sent on it.
     own_feedback: Instant,
     /// Indicates that a probe is to be sent now.
     pub probe: bool,
+}
+
+/// Times from transmissions to the reports of their arrival, in nanoseconds.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct ReportTimes {
+    all: Mean,
+    /// Of those that were reported before all later ones.
+    in_order: Mean,
+}
+
+impl ReportTimes {
+    /// Adds the time of a transmission, when transmissions up to `behind` later had been reported.
+    pub fn add(&mut self, now: Instant, took: Duration, behind: u64) {
+        let took = took.as_nanos() as i64;
+        self.all.add(now, took);
+        if behind == 0 {
+            self.in_order.add(now, took);
+        }
+    }
 }
 
 /// Excess of the round trip over the shortest one up to which a path's delay is steady.
@@ -72,6 +93,7 @@ impl Path {
             marked: 0,
             first_delay: None,
             delay: Mean::default(),
+            report_times: ReportTimes::default(),
             unsteady: None,
             suspect: false,
             own_feedback: Instant::ZERO,
@@ -79,7 +101,7 @@ impl Path {
         }
     }
 
-    /// Returns whether the other end stopped to answer.
+    /// Returns whether the other end has stopped answering.
     pub const fn is_suspect(&self) -> bool {
         self.suspect
     }
@@ -131,6 +153,13 @@ impl Path {
     pub fn one_way(&self, least: u32) -> i64 {
         let first = self.first_delay.map_or(0, |first| first.wrapping_sub(least) as i32);
         (i64::from(first) + self.delay.value().unwrap_or(0)) * 1_000
+    }
+
+    /// Returns by how much the mean one-way delay of all transmissions exceeds that of those that [`Self::one_way`] is
+    /// about, in nanoseconds: of reordered frames, only the first ones are.
+    pub fn excess(&self) -> i64 {
+        let ReportTimes { all, in_order } = &self.report_times;
+        all.value().zip(in_order.value()).map_or(0, |(all, in_order)| (all - in_order).max(0))
     }
 
     /// Returns the rate, in bits per second, of which feedback may take its share.

@@ -88,18 +88,18 @@ impl<I: Item> Hop<I> {
             return false;
         }
         let rule = self.repair_rule(now, path);
+        let is_multipath = self.is_multipath();
         let Self { paths, symbols, .. } = self;
-        let several = paths.len() > 1;
         let state = &mut paths[path.index()];
         if state.sent.probes() > 0 {
             // Notices of a silent hop were lost.
             symbols.repeat_floor(now);
         }
         let latest = state.sent.on_feedback(now, feedback, &mut state.detector, rule.wait);
-        if let Some(at) = latest.filter(|_| several) {
+        if let Some(at) = latest.filter(|_| is_multipath) {
             state.on_delay(now, at, feedback.arrived);
         }
-        let Path { sent, detector, budget, .. } = state;
+        let Path { sent, detector, budget, report_times, .. } = state;
         let largest = feedback.largest.0;
         let arrived = (0..128).rev().filter(|index| feedback.received >> index & 1 == 1);
         for packet in
@@ -110,6 +110,9 @@ impl<I: Item> Hop<I> {
                 Acked::InTime(Arrival { symbol, took, behind }) => {
                     budget.on_acked(now);
                     detector.on_arrival(now, took, behind);
+                    if is_multipath {
+                        report_times.add(now, took, behind);
+                    }
                     symbol.into_iter().for_each(|symbol| symbols.on_arrived(symbol));
                 }
                 Acked::Late(Arrival { symbol, took, .. }) => {

@@ -8,7 +8,7 @@
 use super::feedback::LONGEST;
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
 use super::limits;
-use super::numbers::PathId;
+use super::numbers::{PathId, Symbol};
 use super::path::Path;
 use super::symbols::Rank;
 use super::{Hop, Outgoing};
@@ -26,9 +26,6 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Time after the last packet for which idle paths are probed.
 const ACTIVE: Duration = Duration::from_secs(10);
 
-/// Size of a full frame, in bits.
-const FRAME_BITS: u64 = 1500 * 8;
-
 impl<I: Item> Hop<I> {
     /// Returns whether there is a choice of paths.
     pub(super) fn is_multipath(&self) -> bool {
@@ -45,10 +42,15 @@ impl<I: Item> Hop<I> {
         self.paths.iter().position(|path| !path.is_suspect()) == Some(path.index())
     }
 
+    /// Returns the usable paths.
+    fn usable(&self) -> impl Iterator<Item = PathId> {
+        self.path_ids().filter(|path| self.is_usable(*path))
+    }
+
     /// Returns the mean one-way delay of a path, relative to an offset that all paths have in common, in nanoseconds.
     fn delay(&self, path: &Path) -> i64 {
         let offset = self.paths.iter().find_map(Path::first_delay).unwrap_or(0);
-        path.one_way(offset) + path.detector.excess().as_nanos() as i64
+        path.one_way(offset) + path.excess()
     }
 
     /// Returns the time from `now` to the arrival of a packet that a path carries next, relative to the same offset, in
@@ -61,9 +63,8 @@ impl<I: Item> Hop<I> {
 
     /// Returns the usable path on which a packet is expected to arrive first, other than `avoid` if there is another.
     pub(super) fn best_path(&self, now: Instant, avoid: Option<PathId>) -> PathId {
-        let usable = || self.path_ids().filter(|path| self.is_usable(*path));
         let best = |avoid: Option<PathId>| {
-            usable().filter(|path| Some(*path) != avoid).min_by_key(|path| self.arrival(now, self.path(*path)))
+            self.usable().filter(|path| Some(*path) != avoid).min_by_key(|path| self.arrival(now, self.path(*path)))
         };
         best(avoid).or_else(|| best(None)).unwrap_or(PathId::FIRST)
     }
@@ -76,33 +77,29 @@ impl<I: Item> Hop<I> {
         if state.own_feedback_due(now, trip) {
             return path;
         }
-        let usable = self.path_ids().filter(|path| self.is_usable(*path));
-        usable.min_by_key(|path| self.delay(self.path(*path))).unwrap_or(path)
+        self.usable().min_by_key(|path| self.delay(self.path(*path))).unwrap_or(path)
     }
 
     /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`.
     fn packets_before(&self, now: Instant, path: PathId) -> u64 {
         let own = self.arrival(now, self.path(path));
-        let others = self.path_ids().filter(|other| *other != path && self.is_usable(*other));
         let before = |other: PathId| {
             let other = self.path(other);
-            let ahead = (own - self.arrival(now, other)).max(0) as u128;
-            (u128::from(other.control.rate()) * ahead / 1_000_000_000 / u128::from(FRAME_BITS)) as u64
+            let ahead = u64::try_from(own - self.arrival(now, other)).unwrap_or(0);
+            limits::frames_in_flight(other.control.rate(), Duration::from_nanos(ahead))
         };
-        others.map(before).fold(0, u64::saturating_add).min(MOST_STAGED)
+        self.usable().filter(|other| *other != path).map(before).sum::<u64>().min(MOST_STAGED)
     }
 
     /// Returns the combined rate of the usable paths, in bits per second.
     pub(super) fn total_rate(&self) -> u64 {
-        let usable = self.path_ids().filter(|path| self.is_usable(*path));
-        usable.map(|path| self.path(path).control.rate()).fold(0, u64::saturating_add).max(1)
+        self.usable().map(|path| self.path(path).control.rate()).fold(0, u64::saturating_add).max(1)
     }
 
     /// Numbers waiting packets until the slowest path has enough to choose from.
     fn stage(&mut self, now: Instant) {
-        let usable = || self.path_ids().filter(|path| self.is_usable(*path));
-        let most = usable().map(|path| self.packets_before(now, path)).max().unwrap_or(0);
-        let trip = usable().map(|path| self.path(path).detector.stall()).max().unwrap_or_default();
+        let most = self.usable().map(|path| self.packets_before(now, path)).max().unwrap_or(0);
+        let trip = self.usable().map(|path| self.path(path).detector.stall()).max().unwrap_or_default();
         let rate = self.total_rate();
         let window = (self.window() + most).min(limits::third(self.config.memory));
         self.ingress.tune(trip, rate);
@@ -155,15 +152,20 @@ impl<I: Item> Hop<I> {
 
     /// Sends a copy of a packet that cannot wait for retransmission on another path, if its own one is uncertain. Without
     /// another path, copies follow on the same one.
-    fn copy_light(&mut self, now: Instant, path: PathId, flow: u32, symbol: super::Symbol, bytes: u32) {
+    fn copy_light(&mut self, now: Instant, path: PathId, flow: u32, symbol: Symbol, bytes: u32) {
         let other = self.best_path(now, Some(path));
         if other == path {
             return self.copy_ahead(now, path, flow, symbol, bytes);
         }
-        let (own, state) = (self.path(path), self.path(other));
-        let time = state.control.pacer.time_for(bytes);
-        let wanted = own.is_uncertain(now);
-        if wanted && state.control.may_code(now) && state.budget.allows(now, time) {
+        if self.path(path).is_uncertain(now) {
+            self.copy_elsewhere(now, path, other, symbol, bytes);
+        }
+    }
+
+    /// Plans a copy of a packet of `bytes` bytes, just sent on `path`, on `other`, if that path has capacity for it.
+    fn copy_elsewhere(&mut self, now: Instant, path: PathId, other: PathId, symbol: Symbol, bytes: u32) {
+        let Path { control, budget, .. } = self.path(other);
+        if control.may_code(now) && budget.allows(now, control.pacer.time_for(bytes)) {
             self.symbols.copy_elsewhere(now, symbol, path);
         }
     }
@@ -179,11 +181,8 @@ impl<I: Item> Hop<I> {
     pub(super) fn copy_overdue(&mut self, now: Instant, path: PathId) {
         let age = self.overdue_age(self.path(path));
         while let Some(symbol) = self.path_mut(path).sent.next_overdue(now, age) {
-            let other = self.path(self.best_path(now, Some(path)));
-            let time = other.control.pacer.time_for(1500);
-            if other.control.may_code(now) && other.budget.allows(now, time) {
-                self.symbols.copy_elsewhere(now, symbol, path);
-            }
+            let other = self.best_path(now, Some(path));
+            self.copy_elsewhere(now, path, other, symbol, 1500);
         }
     }
 

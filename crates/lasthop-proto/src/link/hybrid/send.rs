@@ -54,8 +54,7 @@ impl<I: Item> Hop<I> {
     fn press(&self, path: PathId) -> Press {
         let pace = self.path(path).control.pacer.next();
         let due = [self.symbols.floor_due(), self.symbols.next_again()].into_iter().flatten().any(|at| at <= pace);
-        let new = self.has_new();
-        if due || new || self.coded.is_some() { Press::Frames } else { Press::Nothing }
+        if due || self.has_new() || self.coded.is_some() { Press::Frames } else { Press::Nothing }
     }
 
     /// Returns whether packets wait that have not been sent.
@@ -115,15 +114,15 @@ impl<I: Item> Hop<I> {
     }
 
     fn feedback(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
-        let via = if self.is_multipath() { self.feedback_path(now, path) } else { path };
-        let several = self.is_multipath();
+        let is_multipath = self.is_multipath();
+        let via = if is_multipath { self.feedback_path(now, path) } else { path };
         let state = self.path_mut(path);
         let (trip, rate) = (state.detector.round_trip(), state.feedback_rate(now));
         let mut feedback = state.account.take(now, trip, rate)?;
         feedback.path = path;
         (feedback.delivered, feedback.useful, feedback.marked) = (state.delivered, state.useful, state.marked);
         let mut bytes = FEEDBACK_BYTES;
-        if several {
+        if is_multipath {
             feedback.arrived = micros(state.account.at());
             let far = if state.was_far { None } else { state.history.poll_report(feedback.largest.0) };
             state.was_far = far.is_some();
@@ -254,7 +253,6 @@ impl<I: Item> Hop<I> {
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
         let pace = path.control.pacer.next();
         let wants = |at: Instant| at.max(pace);
-        let new = self.ingress.waiting() > 0 && self.symbols.may_send(self.window());
         [
             path.account.due(),
             path.sent.loss_due(),
@@ -262,7 +260,7 @@ impl<I: Item> Hop<I> {
             self.symbols.floor_due().map(wants),
             self.symbols.next_again().map(wants),
             self.coded.map(|_| pace),
-            new.then_some(pace),
+            self.has_new().then_some(pace),
         ]
         .into_iter()
         .flatten()

@@ -161,8 +161,12 @@ impl<I: Item> Symbols<I> {
 
     /// Adds a new symbol, which is sent now.
     pub fn push(&mut self, now: Instant, item: I, label: Label) {
+        self.add(now, item, label, 1, 0);
+    }
+
+    fn add(&mut self, now: Instant, item: I, label: Label, flying: u16, queued: u16) {
         let (item, state) = (Some(item), State::Alive);
-        self.carried.push_back(Carried { item, label, first: now, round: 0, flying: 1, queued: 0, state });
+        self.carried.push_back(Carried { item, label, first: now, round: 0, flying, queued, state });
         self.alive += 1;
         self.floors = 0;
     }
@@ -170,10 +174,7 @@ impl<I: Item> Symbols<I> {
     /// Adds a new symbol, which is sent later ([`Self::send_staged`]).
     pub fn stage(&mut self, now: Instant, item: I, label: Label, rank: Rank) {
         self.staged[rank as usize].push_back(self.next_symbol());
-        let (item, state) = (Some(item), State::Alive);
-        self.carried.push_back(Carried { item, label, first: now, round: 0, flying: 0, queued: 1, state });
-        self.alive += 1;
-        self.floors = 0;
+        self.add(now, item, label, 0, 1);
     }
 
     /// Returns the number of symbols of that rank that have not been sent.
@@ -199,28 +200,27 @@ impl<I: Item> Symbols<I> {
     /// Plans `count` more transmissions of a symbol, `apart` from each other; the first is `apart` from now if it is a
     /// copy of one just sent.
     pub fn copies(&mut self, now: Instant, symbol: Symbol, why: Why, count: u8, apart: Duration) {
-        let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
-        let rank = usize::from(carried.label.class == Class::Ordered);
-        carried.queued = carried.queued.saturating_add(count.into());
         let mut at = if why == Why::Redundancy { now + apart } else { now };
         for _ in 0..count {
-            self.order += 1;
-            self.again[rank].insert((at, self.order), Again { symbol, why, avoid: None });
+            self.plan(at, Again { symbol, why, avoid: None });
             at += apart;
         }
     }
 
+    /// Plans a transmission of a symbol, if it is stored.
+    fn plan(&mut self, at: Instant, again: Again) {
+        let Some(carried) = get(&mut self.carried, self.base, again.symbol) else { return };
+        carried.queued = carried.queued.saturating_add(1);
+        let rank = usize::from(carried.label.class == Class::Ordered);
+        self.order += 1;
+        self.again[rank].insert((at, self.order), again);
+    }
+
     /// Plans a copy of a symbol just sent on `path`, on another one.
     pub fn copy_elsewhere(&mut self, now: Instant, symbol: Symbol, path: PathId) {
-        let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
-        if carried.state != State::Alive {
-            return;
+        if get(&mut self.carried, self.base, symbol).is_some_and(|carried| carried.state == State::Alive) {
+            self.plan(now, Again { symbol, why: Why::Redundancy, avoid: Some(path) });
         }
-        carried.queued = carried.queued.saturating_add(1);
-        self.order += 1;
-        let rank = usize::from(carried.label.class == Class::Ordered);
-        let again = Again { symbol, why: Why::Redundancy, avoid: Some(path) };
-        self.again[rank].insert((now, self.order), again);
     }
 
     /// Returns the next packet to retransmit that `takes` accepts, if one is due at `now`. `trip` is the round trip.

@@ -58,11 +58,11 @@ pub(super) struct Anchor {
 /// A transmission that feedback reports as arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acked {
-    /// The report is the first news of it.
+    /// Reported for the first time.
     InTime(Arrival),
-    /// It had been declared lost.
+    /// Reported after it was declared lost.
     Late(Arrival),
-    /// It is not tracked any more, or was reported before.
+    /// Already reported, or no longer tracked.
     Known,
 }
 
