@@ -159,7 +159,29 @@ pub fn text(report: &Report) -> String {
         let _ = writeln!(text, "{}", format!("{name:12} {down:>13} {up:>13}").trim_end());
     }
     for remark in unknown(report).iter().chain(&report.remarks) {
-        let _ = writeln!(text, "\n{remark}");
+        let _ = writeln!(text, "\n{}", wrapped(remark));
+    }
+    text
+}
+
+/// Columns of the summary: the width of a phone's terminal.
+const COLUMNS: usize = 40;
+
+/// Breaks `sentence` between words into lines of at most [`COLUMNS`] characters; a longer word has a line of its own.
+fn wrapped(sentence: &str) -> String {
+    let mut text = String::with_capacity(sentence.len());
+    let mut column = 0;
+    for word in sentence.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > COLUMNS {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
     }
     text
 }
@@ -176,4 +198,26 @@ pub fn round_trip(report: &Report) -> String {
     };
     let _ = writeln!(text, "measured for {:.1} s", report.seconds);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS, wrapped};
+
+    #[test]
+    fn remarks_are_broken_between_words() {
+        let reason = "both ways: half-duplex medium unknown: simultaneous trains in both directions show it only if \
+                      packets arrive evenly";
+        let text = wrapped(reason);
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!(text.replace('\n', " "), reason);
+        assert_eq!(text.lines().next(), Some("both ways: half-duplex medium unknown:"));
+    }
+
+    #[test]
+    fn a_word_longer_than_a_line_is_kept_whole() {
+        let word = "x".repeat(COLUMNS + 1);
+        assert_eq!(wrapped(&format!("a {word} b")), format!("a\n{word}\nb"));
+        assert_eq!(wrapped(""), "");
+    }
 }
