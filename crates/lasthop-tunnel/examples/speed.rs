@@ -7,10 +7,11 @@
 use std::hint::black_box;
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel,
     TunnelConfig,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +35,7 @@ fn end(own: u8, peer: u8, address: SocketAddr) -> (Tunnel, PeerId) {
     let peer = PeerConfig {
         key: key(peer).public(),
         preshared: PresharedKey::default(),
-        endpoint: Some(address),
+        paths: vec![PathConfig::to(Some(address))],
         allowed: vec![],
         keepalive: Some(Duration::from_secs(10)),
     };
@@ -77,7 +78,7 @@ fn main() {
             }
             let start = spent();
             for datagram in &mut sealed {
-                one.seal(now, peer, number, datagram).expect("a session");
+                one.seal(now, peer, PathId::FIRST, number, datagram).expect("a session");
                 number += 1;
             }
             sealing = sealing.min((spent() - start) / f64::from(count));
@@ -117,7 +118,7 @@ fn main() {
         // One second of a flood: 100,000 messages, from as many addresses.
         let second = now + Duration::from_secs(1 + round);
         for at in 0..count {
-            let from = (std::net::Ipv4Addr::from_bits(at as u32), 9).into();
+            let from = SocketAddr::from((std::net::Ipv4Addr::from_bits(at as u32), 9));
             let at = second + Duration::from_nanos(at * 10_000);
             worked += u64::from(
                 other.handle_datagram(at, from, &mut right.clone()) != Arrival::Dropped(lasthop_tunnel::Drop::Load),

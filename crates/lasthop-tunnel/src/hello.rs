@@ -1,6 +1,9 @@
 //! Content of handshake messages: version, capabilities, and packet numbers.
 //!
-//! Version 1, status 1, phase 1, zero 1, capabilities 4, epoch 8, timestamp 8, next packet number 8: 32 bytes.
+//! Version 1, status 1, phase 1, number of additional paths 1, capabilities 4, epoch 8, timestamp 8, next packet number 8:
+//! 32 bytes.
+
+use lasthop_proto::link::hybrid::MOST_PATHS;
 
 use crate::wire::{HELLO, Phase};
 
@@ -40,13 +43,15 @@ pub(crate) struct Hello {
     pub(crate) status: Status,
     /// Phase of the session that the initiator proposes.
     pub(crate) phase: Phase,
+    /// Number of paths between sender and receiver that the sender's configuration has, at least 1.
+    pub(crate) paths: u8,
     pub(crate) capabilities: Capabilities,
     /// Random number drawn when the end started: a new value means that it has lost all state.
     pub(crate) epoch: u64,
     /// Timestamp. From the initiator: in units of 2^24 ns, increasing with each initiation. From the responder: the
     /// latest that it has seen.
     pub(crate) timestamp: u64,
-    /// Lower bound of the number of the sender's next link packet.
+    /// Lower bound of the number of the sender's next link packet on each path, if its link restarts.
     pub(crate) next: u64,
 }
 
@@ -60,6 +65,7 @@ impl Hello {
             Status::Version => 2,
         };
         bytes[2] = (self.phase == Phase::Odd).into();
+        bytes[3] = self.paths.saturating_sub(1);
         bytes[4..8].copy_from_slice(&self.capabilities.0.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.epoch.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.timestamp.to_be_bytes());
@@ -79,6 +85,7 @@ impl Hello {
                 _ => return None,
             },
             phase: if bytes[2] & 1 == 0 { Phase::Even } else { Phase::Odd },
+            paths: bytes[3].min(MOST_PATHS - 1) + 1,
             capabilities: Capabilities((word(0) & 0xffff_ffff) as u32),
             epoch: word(8),
             timestamp: word(16),
@@ -96,7 +103,8 @@ mod tests {
         for status in [Status::Accepted, Status::Stale, Status::Version] {
             for phase in [Phase::Even, Phase::Odd] {
                 let capabilities = Capabilities(0x0102_0304);
-                let hello = Hello { version: 1, status, phase, capabilities, epoch: 5, timestamp: 6, next: u64::MAX };
+                let (version, paths, epoch, timestamp, next) = (1, MOST_PATHS, 5, 6, u64::MAX);
+                let hello = Hello { version, status, phase, paths, capabilities, epoch, timestamp, next };
                 assert_eq!(Hello::decode(&hello.encode()), Some(hello));
             }
         }

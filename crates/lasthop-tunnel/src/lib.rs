@@ -5,10 +5,11 @@
 //! session's keys and addresses. `docs/tunnel.md` describes its behavior, deviations from WireGuard, and limits.
 //!
 //! ```
+//! use lasthop_proto::link::hybrid::PathId;
 //! use lasthop_proto::time::Instant;
 //! use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 //! use lasthop_tunnel::{
-//!     Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PresharedKey, PrivateKey, PublicKey, Tunnel, TunnelConfig,
+//!     Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PresharedKey, PrivateKey, PublicKey, Tunnel, TunnelConfig,
 //! };
 //!
 //! let keys = [1, 2].map(|seed| PrivateKey::generate(&mut Entropy::new([seed; 32])));
@@ -21,7 +22,7 @@
 //!     let peer = PeerConfig {
 //!         key: keys[1 - end].public(),
 //!         preshared: PresharedKey::default(),
-//!         endpoint: Some(addresses[1 - end]),
+//!         paths: vec![PathConfig::to(Some(addresses[1 - end]))],
 //!         allowed: vec!["10.0.0.0/8".parse().unwrap()],
 //!         keepalive: None,
 //!     };
@@ -33,14 +34,14 @@
 //! let mut datagram = vec![0; OVERHEAD + 5];
 //! datagram[HEADER..HEADER + 5].copy_from_slice(b"hello");
 //! let peer = ends[0].1;
-//! assert!(ends[0].0.seal(now, peer, 0, &mut datagram).is_err());
+//! assert!(ends[0].0.seal(now, peer, PathId::FIRST, 0, &mut datagram).is_err());
 //! ends[0].0.handle_timeout(now, 0);
 //! for from in [0, 1, 0] {
 //!     while let Some(transmit) = ends[from].0.poll_transmit() {
 //!         ends[1 - from].0.handle_datagram(now, addresses[from], &mut transmit.bytes.clone());
 //!     }
 //! }
-//! let to = ends[0].0.seal(now, peer, 0, &mut datagram)?;
+//! let to = ends[0].0.seal(now, peer, PathId::FIRST, 0, &mut datagram)?;
 //! assert_eq!(to, addresses[1]);
 //! match ends[1].0.handle_datagram(now, addresses[0], &mut datagram) {
 //!     Arrival::Link { frames, number: 0, .. } => assert_eq!(&datagram[frames], b"hello"),
@@ -76,6 +77,6 @@ pub use peer::{FIRST_RETRIES, GIVE_UP, JITTER, KEEPALIVE, RETRY};
 pub use replay::WINDOW;
 pub use session::{REJECT_AFTER, REKEY_AFTER, REKEY_AFTER_PACKETS};
 pub use tunnel::{
-    Arrival, Counters, Drop, Event, MOST_PEERS, PeerConfig, PeerError, PeerId, Purpose, Start, Transmit, Tunnel,
-    TunnelConfig, Unsealed,
+    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, SocketId, Start,
+    Transmit, Tunnel, TunnelConfig, Unsealed,
 };

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::wire::{HEADER, Kind, TAG};
+use crate::seal::Space;
+use crate::wire::{HEADER, TAG};
 
 /// Test vector for our pattern from the Noise implementation *cacophony* (`vectors/cacophony.txt`), as contained in
 /// snow 0.10.0 (`tests/vectors/cacophony.txt`).
@@ -107,8 +108,8 @@ fn both_ends_get_the_same_keys_and_each_others_hello() {
     let ours = initiator.keys();
     for (from, to) in [(&ours, &theirs), (&theirs, &ours)] {
         let mut datagram = [9; HEADER + 4 + TAG];
-        from.seal(Kind::Link, 1, &mut datagram).unwrap();
-        assert!(to.open(Kind::Link, 1, &mut datagram).is_ok());
+        from.seal(Space::LINK, 1, &mut datagram).unwrap();
+        assert!(to.open(Space::LINK, 1, &mut datagram).is_ok());
         assert_eq!(datagram[HEADER..HEADER + 4], [9; 4]);
     }
 }

@@ -2,16 +2,19 @@
 
 mod initiations;
 mod liveness;
+mod path;
 
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 
 pub(crate) use self::initiations::Freshness;
 use self::initiations::Initiations;
 use self::liveness::Liveness;
+use self::path::Path;
 use crate::carrier::Carrier;
-use crate::control::{Control, SHORTEST};
+use crate::control::Control;
 use crate::entropy::Entropy;
 use crate::hello::Hello;
 use crate::keys::{PresharedKey, PublicKey};
@@ -19,8 +22,8 @@ use crate::mac::Signer;
 use crate::noise::Initiator;
 use crate::pmtu::Search;
 use crate::session::{REJECT_AFTER, Session};
-use crate::tunnel::api::{Counters, Event, PeerConfig, PeerId, Purpose, Transmit};
-use crate::wire::{Index, OVERHEAD, Phase};
+use crate::tunnel::api::{Counters, Event, PeerConfig, PeerId, Purpose, SocketId, Transmit};
+use crate::wire::{Index, Phase};
 
 /// Maximum number of sessions to keep: the newest, and earlier ones whose packets may still be in flight.
 const MOST_SESSIONS: usize = 4;
@@ -37,8 +40,6 @@ const HANDSHAKE_GAP: Duration = Duration::from_secs(1);
 pub const JITTER: Duration = Duration::from_millis(333);
 /// Time without a response after which a handshake is given up, until there is data to send.
 pub const GIVE_UP: Duration = Duration::from_secs(90);
-/// Initial time between challenges to an address; it doubles each time.
-const CHALLENGE_GAP: Duration = Duration::from_millis(250);
 /// Maximum number of datagrams, and of events, that wait for the driver.
 const MOST_WAITING: usize = 4_096;
 
@@ -53,13 +54,20 @@ pub(crate) struct Shared {
     /// Carrier, and MTU of the local interface in bytes.
     pub(crate) carrier: Carrier,
     pub(crate) link_mtu: u16,
+    /// Socket on which the latest datagram arrived.
+    pub(crate) arrived_on: SocketId,
 }
 
 impl Shared {
-    pub(crate) fn transmit(&mut self, to: SocketAddr, bytes: Vec<u8>, purpose: Purpose) {
+    pub(crate) fn transmit(&mut self, transmit: Transmit) {
         if self.transmits.len() < MOST_WAITING {
-            self.transmits.push_back(Transmit { to, bytes, purpose });
+            self.transmits.push_back(transmit);
         }
+    }
+
+    /// Answers a handshake message from `to`, on the socket on which it arrived.
+    pub(crate) fn answer_handshake(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        self.transmit(Transmit { to, socket: self.arrived_on, bytes, purpose: Purpose::Handshake });
     }
 
     pub(crate) fn tell(&mut self, event: Event) {
@@ -74,20 +82,11 @@ pub(crate) struct Attempt {
     pub(crate) state: Initiator,
     pub(crate) index: Index,
     pub(crate) phase: Phase,
+    pub(crate) path: PathId,
     pub(crate) to: SocketAddr,
     pub(crate) first_at: Instant,
     pub(crate) retry_at: Instant,
     pub(crate) tries: u32,
-}
-
-/// Address to which the peer may have moved.
-struct Candidate {
-    address: SocketAddr,
-    number: u64,
-    /// Bytes received from the address minus bytes sent to it.
-    credit: usize,
-    poll_deadline: Instant,
-    gap: Duration,
 }
 
 /// A peer and everything known about it.
@@ -95,18 +94,14 @@ pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) key: PublicKey,
     pub(crate) shared_key: PresharedKey,
-    pub(crate) configured: Option<SocketAddr>,
     pub(crate) signer: Signer,
     sessions: Vec<Session>,
     pub(crate) attempt: Option<Attempt>,
     /// Start time of the next handshake.
     pub(crate) begin_at: Option<Instant>,
     last_begun: Option<Instant>,
-    path: Option<SocketAddr>,
-    candidate: Option<Candidate>,
-    search: Option<Search>,
-    /// Minimum number for the link's next packet.
-    pub(crate) next_link: u64,
+    /// Paths by number, at least one.
+    paths: Vec<Path>,
     liveness: Liveness,
     /// Initiations received from the peer.
     pub(crate) initiations: Initiations,
@@ -132,15 +127,11 @@ impl Peer {
             signer: Signer::new(&config.key),
             key: config.key,
             shared_key: config.preshared,
-            configured: config.endpoint,
             sessions: Vec::new(),
             attempt: None,
-            begin_at: (config.keepalive.is_some() && config.endpoint.is_some()).then_some(now),
+            begin_at: (config.keepalive.is_some() && config.paths.iter().any(|path| path.endpoint.is_some())).then_some(now),
             last_begun: None,
-            path: None,
-            candidate: None,
-            search: None,
-            next_link: 0,
+            paths: config.paths.into_iter().map(Path::new).collect(),
             liveness: Liveness::new(config.keepalive),
             initiations: Initiations::default(),
             authentic_at: None,
@@ -165,16 +156,64 @@ impl Peer {
         self.sessions.iter().any(|session| session.sends(now))
     }
 
-    pub(crate) fn path(&self) -> Option<SocketAddr> {
-        self.path
+    /// Returns the number of configured paths.
+    pub(crate) fn path_count(&self) -> u8 {
+        self.paths.len() as u8
     }
 
-    pub(crate) fn search(&mut self) -> Option<&mut Search> {
-        self.search.as_mut()
+    fn path(&self, path: PathId) -> Option<&Path> {
+        self.paths.get(usize::from(path.0))
     }
 
-    pub(crate) fn size(&self) -> Option<u16> {
-        self.search.as_ref().map(Search::size)
+    pub(crate) fn path_mut(&mut self, path: PathId) -> Option<&mut Path> {
+        self.paths.get_mut(usize::from(path.0))
+    }
+
+    /// Returns the paths of the newest session.
+    fn used(&self) -> impl Iterator<Item = PathId> + use<> {
+        let paths = self.sessions.last().map_or(1, Session::paths);
+        (0..paths as u8).map(PathId)
+    }
+
+    /// Returns the peer's proven address on a path.
+    pub(crate) fn address(&self, path: PathId) -> Option<SocketAddr> {
+        self.path(path)?.address
+    }
+
+    pub(crate) fn search(&mut self, path: PathId) -> Option<&mut Search> {
+        self.path_mut(path)?.search.as_mut()
+    }
+
+    pub(crate) fn size(&self, path: PathId) -> Option<u16> {
+        self.path(path)?.size()
+    }
+
+    /// Returns a lower bound of the number of the link's next packet on each path.
+    pub(crate) fn next_link(&self) -> u64 {
+        self.paths.iter().map(|path| path.next_link).max().unwrap_or(0)
+    }
+
+    /// Records that the other end's link begins at number `first` on each path.
+    pub(crate) fn expect_from(&mut self, first: u64) {
+        self.paths.iter_mut().for_each(|path| path.expected = first);
+    }
+
+    /// Records the number of the newest link packet of the session `local` on a path. Earlier sessions, whose packets may
+    /// be from before a restart of the other end, do not count.
+    pub(crate) fn link_arrived(&mut self, local: Index, path: PathId, number: u64) {
+        let is_newest = self.sessions.last().is_some_and(|session| session.local == local);
+        if let Some(path) = self.path_mut(path).filter(|_| is_newest) {
+            path.expected = number + 1;
+        }
+    }
+
+    /// Returns lower bounds of the numbers of the other end's next link packets, by path, for a session that both agree
+    /// on. A link that restarts begins at the number in the other end's hello; one that continues follows the packets that
+    /// arrived.
+    pub(crate) fn first_numbers(&self, hello: &Hello) -> Vec<u64> {
+        let continues = hello.paths > 1 && self.epoch == Some(hello.epoch);
+        let paths = self.paths.iter().take(usize::from(hello.paths));
+        paths.map(|path| if continues { path.expected } else { hello.next }).collect()
     }
 
     /// Returns the phase of the next session.
@@ -182,9 +221,21 @@ impl Peer {
         self.sessions.last().map_or(Phase::Even, |session| session.phase.next())
     }
 
-    /// Returns the destination of the next initiation: alternately the current address and the configured one.
-    pub(crate) fn destination(&self, tries: u32) -> Option<SocketAddr> {
-        if tries.is_multiple_of(2) { self.path.or(self.configured) } else { self.configured.or(self.path) }
+    /// Returns the destination of the next initiation: each path in turn, alternately at its current address and the
+    /// configured one.
+    pub(crate) fn destination(&self, tries: u32) -> Option<(PathId, SocketAddr)> {
+        let count = self.paths.len() as u32;
+        let on = |path: &Path| {
+            if (tries / count).is_multiple_of(2) {
+                path.address.or(path.configured)
+            } else {
+                path.configured.or(path.address)
+            }
+        };
+        (0..count).find_map(|step| {
+            let path = PathId(((tries + step) % count) as u8);
+            Some((path, on(self.path(path)?)?))
+        })
     }
 
     /// Requests a handshake, unless one is in progress.
@@ -224,91 +275,89 @@ impl Peer {
         self.sessions.push(session);
     }
 
-    /// Sets the peer's proven address.
-    pub(crate) fn set_path(&mut self, now: Instant, address: SocketAddr, shared: &mut Shared) {
-        self.candidate = None;
-        if self.path == Some(address) {
-            return;
-        }
-        self.path = Some(address);
-        let headers = shared.carrier.headers(address);
-        let search = Search::new(now, shared.link_mtu.saturating_sub(headers));
-        shared.tell(Event::Path { peer: self.id, address, size: search.size() });
-        self.search = Some(search);
+    /// Sets the peer's proven address on a path.
+    pub(crate) fn set_address(&mut self, now: Instant, path: PathId, address: SocketAddr, shared: &mut Shared) {
+        let Some(size) = self.path_mut(path).and_then(|path| path.set_address(now, address, shared)) else { return };
+        shared.tell(Event::Path { peer: self.id, path, address, size });
     }
 
-    /// Records an authentic datagram of `length` bytes from `from`; `newest` if no larger number arrived before.
+    /// Starts to use the other paths of a new session at their configured addresses.
+    pub(crate) fn use_configured(&mut self, now: Instant, shared: &mut Shared) {
+        if self.used().count() < 2 {
+            return;
+        }
+        for path in self.used() {
+            if let Some(Path { address: None, configured: Some(address), .. }) = self.path(path) {
+                self.set_address(now, path, *address, shared);
+            }
+        }
+    }
+
+    /// Records an authentic datagram of `length` bytes from `from` on a path; `newest` if no larger number arrived before.
     pub(crate) fn came_from(
         &mut self,
         now: Instant,
+        path: PathId,
         from: SocketAddr,
-        length: usize,
-        newest: bool,
+        (length, newest): (usize, bool),
         shared: &mut Shared,
     ) {
-        if self.path == Some(from) {
-            if newest {
-                self.candidate = None;
-            }
-            return;
+        let state = self.path_mut(path);
+        let challenge = state.and_then(|path| path.came_from(now, from, length, newest, &mut shared.entropy));
+        if let Some(number) = challenge {
+            self.send_to(now, path, from, (Control::Challenge(number), 0), shared);
         }
-        if self.candidate.as_ref().is_none_or(|candidate| candidate.address != from) {
-            if !newest {
-                return;
-            }
-            let number = u64::from_le_bytes(shared.entropy.bytes());
-            self.candidate =
-                Some(Candidate { address: from, number, credit: 0, poll_deadline: now, gap: CHALLENGE_GAP });
-        }
-        let Some(candidate) = &mut self.candidate else { return };
-        candidate.credit = candidate.credit.saturating_add(length);
-        if now < candidate.poll_deadline || candidate.credit < OVERHEAD + SHORTEST {
-            return;
-        }
-        candidate.credit -= OVERHEAD + SHORTEST;
-        candidate.poll_deadline = now + candidate.gap;
-        candidate.gap = candidate.gap.saturating_mul(2).min(RETRY);
-        let challenge = Control::Challenge(candidate.number);
-        self.send_to(now, from, challenge, 0, Purpose::Control, shared);
     }
 
     /// Sends a control frame to `to`, in a datagram padded to `size` bytes.
     pub(crate) fn send_to(
         &mut self,
         now: Instant,
+        path: PathId,
         to: SocketAddr,
-        frame: Control,
-        size: u16,
-        purpose: Purpose,
+        (frame, size): (Control, u16),
         shared: &mut Shared,
     ) {
+        let purpose = if let Control::Probe(_) = frame { Purpose::Probe } else { Purpose::Control };
+        let Some(socket) = self.path(path).map(|path| path.socket) else { return };
         let Some(session) = self.sending(now) else { return };
-        let (datagram, worn) = (session.control(frame, size.into()), session.is_worn(now));
-        let Some(datagram) = datagram else { return };
-        shared.transmit(to, datagram, purpose);
+        let (bytes, worn) = (session.control(path, frame, size.into()), session.is_worn(now));
+        let Some(bytes) = bytes else { return };
+        shared.transmit(Transmit { to, socket, bytes, purpose });
         self.liveness.sent(now);
         if worn {
             self.want(now);
         }
     }
 
-    /// Sends a keep-alive.
+    /// Sends a keep-alive on each path.
     pub(crate) fn keep_alive(&mut self, now: Instant, shared: &mut Shared) {
-        if let Some(path) = self.path {
-            self.send_to(now, path, Control::Keepalive, 0, Purpose::Control, shared);
+        for path in self.used() {
+            if let Some(address) = self.address(path) {
+                self.send_to(now, path, address, (Control::Keepalive, 0), shared);
+            }
         }
         self.liveness.answered();
     }
 
     /// Seals a link datagram with the newest session.
-    pub(crate) fn seal(&mut self, now: Instant, number: u64, datagram: &mut [u8], shared: &mut Shared) -> bool {
+    pub(crate) fn seal(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: u64,
+        datagram: &mut [u8],
+        shared: &mut Shared,
+    ) -> bool {
         let Some(session) = self.sending(now) else {
             self.want(now);
             return false;
         };
-        let (sealed, worn) = (session.seal(number, datagram), session.is_worn(now));
+        let (sealed, worn) = (session.seal(path, number, datagram), session.is_worn(now));
         if sealed {
-            self.next_link = number + 1;
+            if let Some(path) = self.path_mut(path) {
+                path.next_link = number + 1;
+            }
             self.liveness.sent(now);
             self.liveness.await_answer(|| now + KEEPALIVE + RETRY + jitter(&mut shared.entropy));
         }
@@ -338,9 +387,16 @@ impl Peer {
     }
 
     /// Handles the answer to a challenge, from `from`.
-    pub(crate) fn answered(&mut self, now: Instant, from: SocketAddr, number: u64, shared: &mut Shared) {
-        if self.candidate.as_ref().is_some_and(|candidate| candidate.address == from && candidate.number == number) {
-            self.set_path(now, from, shared);
+    pub(crate) fn answered(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        from: SocketAddr,
+        number: u64,
+        shared: &mut Shared,
+    ) {
+        if self.path(path).is_some_and(|path| path.is_answer(from, number)) {
+            self.set_address(now, path, from, shared);
         }
     }
 
@@ -348,17 +404,16 @@ impl Peer {
     pub(crate) fn clear(&mut self, shared: &mut Shared) {
         shared.retired.extend(self.sessions.drain(..).map(|session| session.local));
         shared.retired.extend(self.attempt.take().map(|attempt| attempt.index));
-        (self.begin_at, self.candidate) = (None, None);
+        self.begin_at = None;
+        self.paths.iter_mut().for_each(Path::forget_candidate);
         self.liveness.stop();
     }
 
     /// Returns the time of the next call of [`Self::handle_timeout`].
     pub(crate) fn poll_deadline(&self) -> Option<Instant> {
         let sessions = self.sessions.iter().map(|session| session.born + REJECT_AFTER).min();
-        let search = match (&self.path, &self.search) {
-            (Some(_), Some(search)) if !self.sessions.is_empty() => search.poll_deadline(),
-            _ => None,
-        };
+        let searches = self.paths.iter().filter_map(|path| path.search.as_ref()?.poll_deadline());
+        let search = searches.min().filter(|_| !self.sessions.is_empty());
         let retry = self.attempt.as_ref().map(|attempt| attempt.retry_at);
         let timers = [sessions, search, retry, self.begin_at, self.liveness.poll_deadline()];
         timers.into_iter().flatten().min()
@@ -383,16 +438,7 @@ impl Peer {
         if self.liveness.take_answer(now) {
             self.keep_alive(now, shared);
         }
-        if let (Some(path), true) = (self.path, self.is_up(now)) {
-            let before = self.size();
-            if let Some((number, size)) = self.search.as_mut().and_then(|search| search.poll(now)) {
-                self.send_to(now, path, Control::Probe(number), size, Purpose::Probe, shared);
-            }
-            self.tell_size(before, shared);
-        } else if let Some(search) = &mut self.search {
-            // Without a session no probe can be sent: the search resumes with the next one.
-            search.hold(now);
-        }
+        self.search_on(now, shared);
         let mut begins = self.begin_at.take_if(|at| *at <= now).is_some() && self.attempt.is_none();
         if self.attempt.as_ref().is_some_and(|attempt| attempt.retry_at <= now) {
             let given_up = self.attempt.take_if(|attempt| now.since(attempt.first_at) >= GIVE_UP);
@@ -406,10 +452,29 @@ impl Peer {
         begins
     }
 
+    /// Continues the searches for the paths' MTUs.
+    fn search_on(&mut self, now: Instant, shared: &mut Shared) {
+        let (is_up, used) = (self.is_up(now), self.used().count());
+        for path in (0..self.path_count()).map(PathId) {
+            let before = self.size(path);
+            let Some(state) = self.path_mut(path) else { continue };
+            let (Some(address), Some(search)) = (state.address, &mut state.search) else { continue };
+            if !is_up || usize::from(path.0) >= used {
+                // Without a session no probe can be sent: the search resumes with the next one.
+                search.hold(now);
+                continue;
+            }
+            if let Some((number, size)) = search.poll(now) {
+                self.send_to(now, path, address, (Control::Probe(number), size), shared);
+            }
+            self.tell_size(path, before, shared);
+        }
+    }
+
     /// Reports a changed path MTU to the driver.
-    pub(crate) fn tell_size(&self, before: Option<u16>, shared: &mut Shared) {
-        if let Some(size) = self.size().filter(|_| self.size() != before) {
-            shared.tell(Event::Size { peer: self.id, size });
+    pub(crate) fn tell_size(&self, path: PathId, before: Option<u16>, shared: &mut Shared) {
+        if let Some(size) = self.size(path).filter(|size| Some(*size) != before) {
+            shared.tell(Event::Size { peer: self.id, path, size });
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::control::{Control, SHORTEST};
 use crate::replay::ReplayWindow;
-use crate::seal::Keys;
+use crate::seal::{Keys, Space};
 use crate::wire::{HEADER, Header, Index, Kind, OVERHEAD, Phase};
 
 /// Age after which the initiator starts another session when it sends.
@@ -44,10 +45,16 @@ pub(crate) struct Session {
     pub(crate) confirmed: bool,
     /// Destination of the response: a confirmation from there proves the address.
     pub(crate) answered: SocketAddr,
+    /// Numbers on each path.
+    numbers: Vec<Numbers>,
+    packets: u64,
+}
+
+/// Numbers sent and received on a path.
+struct Numbers {
     seen_link: ReplayWindow,
     seen_control: ReplayWindow,
     next_control: u64,
-    packets: u64,
 }
 
 /// Result of a handshake.
@@ -58,8 +65,14 @@ pub(crate) struct Agreement {
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// Number of the first link packet that the other end may send.
-    pub(crate) first: u64,
+    /// Lower bounds of the numbers of the other end's next link packets, by path.
+    pub(crate) first: Vec<u64>,
+}
+
+impl Numbers {
+    fn starting_at(first: u64) -> Self {
+        Self { seen_link: ReplayWindow::starting_at(first), seen_control: ReplayWindow::default(), next_control: 0 }
+    }
 }
 
 impl Session {
@@ -73,9 +86,7 @@ impl Session {
             born: now,
             confirmed: agreed.role == Role::Initiator,
             answered: agreed.address,
-            seen_link: ReplayWindow::starting_at(agreed.first),
-            seen_control: ReplayWindow::default(),
-            next_control: 0,
+            numbers: agreed.first.into_iter().map(Numbers::starting_at).collect(),
             packets: 0,
         }
     }
@@ -86,7 +97,7 @@ impl Session {
 
     /// Returns whether packets can be sent with the session.
     pub(crate) fn sends(&self, now: Instant) -> bool {
-        self.confirmed && self.is_alive(now) && self.next_control < LAST_NUMBER
+        self.confirmed && self.is_alive(now) && self.numbers.iter().all(|path| path.next_control < LAST_NUMBER)
     }
 
     /// Returns whether this end should start a new session when it sends.
@@ -94,41 +105,50 @@ impl Session {
         self.role == Role::Initiator && (now.since(self.born) >= REKEY_AFTER || self.packets >= REKEY_AFTER_PACKETS)
     }
 
-    /// Seals a link datagram. The caller must never use a number twice.
-    pub(crate) fn seal(&mut self, number: u64, datagram: &mut [u8]) -> bool {
-        number < LAST_NUMBER && self.seal_as(Kind::Link, number, datagram)
+    /// Returns the number of paths.
+    pub(crate) fn paths(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Seals a link datagram. The caller must never use a number twice on a path.
+    pub(crate) fn seal(&mut self, path: PathId, number: u64, datagram: &mut [u8]) -> bool {
+        let exists = usize::from(path.0) < self.paths();
+        exists && number < LAST_NUMBER && self.seal_as(Space { kind: Kind::Link, path }, number, datagram)
     }
 
     /// Returns a sealed datagram with one control frame, padded to `size` bytes.
-    pub(crate) fn control(&mut self, frame: Control, size: usize) -> Option<Vec<u8>> {
+    pub(crate) fn control(&mut self, path: PathId, frame: Control, size: usize) -> Option<Vec<u8>> {
+        let numbers = self.numbers.get_mut(usize::from(path.0))?;
         let mut datagram = vec![0; size.max(OVERHEAD + SHORTEST)];
         datagram[HEADER..HEADER + SHORTEST].copy_from_slice(&frame.encode());
-        let number = self.next_control;
-        self.next_control += 1;
-        self.seal_as(Kind::Control, number, &mut datagram).then_some(datagram)
+        let number = numbers.next_control;
+        numbers.next_control += 1;
+        self.seal_as(Space { kind: Kind::Control, path }, number, &mut datagram).then_some(datagram)
     }
 
-    fn seal_as(&mut self, kind: Kind, number: u64, datagram: &mut [u8]) -> bool {
+    fn seal_as(&mut self, space: Space, number: u64, datagram: &mut [u8]) -> bool {
+        let Space { kind, path } = space;
         let Some(header) = datagram.first_chunk_mut() else { return false };
-        Header { kind, phase: self.phase, receiver: self.remote, low: number as u32 }.write(header);
+        Header { kind, phase: self.phase, path, receiver: self.remote, low: number as u32 }.write(header);
         self.packets = self.packets.saturating_add(1);
-        self.keys.seal(kind, number, datagram).is_ok()
+        self.keys.seal(space, number, datagram).is_ok()
     }
 
-    /// Opens a datagram in place. Returns its number, and whether it is the newest of its kind.
+    /// Opens a datagram in place. Returns its number, and whether it is the newest of its kind on its path.
     pub(crate) fn open(&mut self, now: Instant, header: Header, datagram: &mut [u8]) -> Result<(u64, bool), Unopened> {
         if !self.is_alive(now) {
             return Err(Unopened::Expired);
         }
+        let numbers = self.numbers.get_mut(usize::from(header.path.0)).ok_or(Unopened::Damaged)?;
         let seen = match header.kind {
-            Kind::Link => &mut self.seen_link,
-            Kind::Control => &mut self.seen_control,
+            Kind::Link => &mut numbers.seen_link,
+            Kind::Control => &mut numbers.seen_control,
         };
         let number = seen.expand(header.low);
         if !seen.is_new(number) {
             return Err(Unopened::Replayed);
         }
-        if header.phase != self.phase || self.keys.open(header.kind, number, datagram).is_err() {
+        if header.phase != self.phase || self.keys.open(Space { kind: header.kind, path: header.path }, number, datagram).is_err() {
             return Err(Unopened::Damaged);
         }
         let newest = number >= seen.next();

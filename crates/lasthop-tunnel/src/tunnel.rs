@@ -6,6 +6,7 @@ mod handshakes;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 use lasthop_proto::time::Instant;
 
 use crate::allowed::Allowed;
@@ -21,8 +22,8 @@ use crate::session::Unopened;
 use crate::wire::{self, Datagram, HEADER, Header, Index, Kind, TAG};
 
 pub use self::api::{
-    Arrival, Counters, Drop, Event, MOST_PEERS, PeerConfig, PeerError, PeerId, Purpose, Start, Transmit, TunnelConfig,
-    Unsealed,
+    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, SocketId,
+    Start, Transmit, TunnelConfig, Unsealed,
 };
 
 /// Number of copies of the message that ends a session, since that message is not retransmitted.
@@ -56,6 +57,7 @@ impl Tunnel {
             counters: Counters::default(),
             carrier: config.carrier,
             link_mtu: config.link_mtu,
+            arrived_on: SocketId::default(),
             entropy: Entropy::new(entropy.bytes()),
         };
         Self {
@@ -92,6 +94,9 @@ impl Tunnel {
         if self.by_key.len() >= MOST_PEERS {
             return Err(PeerError::Many);
         }
+        if !(1..=usize::from(MOST_PATHS)).contains(&config.paths.len()) {
+            return Err(PeerError::Paths);
+        }
         let free = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
         let id = PeerId(free as u32);
         let prefixes = std::mem::take(&mut config.allowed);
@@ -123,9 +128,10 @@ impl Tunnel {
     /// Notifies a peer that this end closes, and removes the sessions with it.
     pub fn close(&mut self, now: Instant, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        if let Some(path) = peer.path() {
+        for path in (0..peer.path_count()).map(PathId) {
+            let Some(address) = peer.address(path) else { continue };
             for _ in 0..CLOSES {
-                peer.send_to(now, path, Control::Close, 0, Purpose::Control, &mut self.shared);
+                peer.send_to(now, path, address, (Control::Close, 0), &mut self.shared);
             }
         }
         peer.clear(&mut self.shared);
@@ -171,14 +177,15 @@ impl Tunnel {
         }
     }
 
-    /// Returns the address of a peer.
-    pub fn address(&self, id: PeerId) -> Option<SocketAddr> {
-        self.peer(id).and_then(Peer::path)
+    /// Returns the address of a peer on a path.
+    pub fn address(&self, id: PeerId, path: PathId) -> Option<SocketAddr> {
+        self.peer(id)?.address(path)
     }
 
-    /// Returns the bytes of UDP payload that pass to a peer; [`OVERHEAD`](wire::OVERHEAD) of them are the session's.
-    pub fn size(&self, id: PeerId) -> Option<u16> {
-        self.peer(id).and_then(Peer::size)
+    /// Returns the bytes of UDP payload that pass to a peer on a path; [`OVERHEAD`](wire::OVERHEAD) of them are the
+    /// session's.
+    pub fn size(&self, id: PeerId, path: PathId) -> Option<u16> {
+        self.peer(id)?.size(path)
     }
 
     /// Returns the number of sessions and handshakes in progress of all peers: at most five per peer.
@@ -196,29 +203,38 @@ impl Tunnel {
     }
 
     /// Seals a datagram of the link in place and returns its destination. It has space for [`HEADER`] bytes before its
-    /// frames and [`TAG`] bytes after them. Numbers must increase from one datagram to the next, across changes of keys
-    /// too.
+    /// frames and [`TAG`] bytes after them. On each path, numbers must increase from one datagram to the next, across
+    /// changes of keys too.
     ///
     /// # Errors
     /// Returns an error if there is no session or address yet, the number was used, or the space is missing.
-    pub fn seal(&mut self, now: Instant, id: PeerId, number: u64, datagram: &mut [u8]) -> Result<SocketAddr, Unsealed> {
+    pub fn seal(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        path: PathId,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<SocketAddr, Unsealed> {
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Unsealed::Peer)?;
         if datagram.len() < HEADER + TAG {
             return Err(Unsealed::Short);
         }
-        if number < peer.next_link {
+        if peer.path_mut(path).ok_or(Unsealed::Address)?.next_link > number {
             return Err(Unsealed::Number);
         }
         if !peer.is_up(now) {
             peer.want(now);
             return Err(Unsealed::Session);
         }
-        let path = peer.path().ok_or(Unsealed::Address)?;
-        if peer.seal(now, number, datagram, &mut self.shared) { Ok(path) } else { Err(Unsealed::Session) }
+        let address = peer.address(path).ok_or(Unsealed::Address)?;
+        if peer.seal(now, path, number, datagram, &mut self.shared) { Ok(address) } else { Err(Unsealed::Session) }
     }
 
-    /// Handles a datagram from `from`; frames for the link are opened in place.
-    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) -> Arrival {
+    /// Handles a datagram; frames for the link are opened in place.
+    pub fn handle_datagram(&mut self, now: Instant, from: impl Into<Origin>, datagram: &mut [u8]) -> Arrival {
+        let Origin { address: from, socket } = from.into();
+        self.shared.arrived_on = socket;
         let arrival = match wire::parse(datagram) {
             None => Arrival::Dropped(Drop::Form),
             Some(Datagram::Sealed(header)) => self.take_sealed(now, from, header, datagram),
@@ -252,11 +268,12 @@ impl Tunnel {
             Err(Unopened::Damaged) => return Arrival::Dropped(Drop::Damaged),
         };
         let (answered, first) = (session.answered, !std::mem::replace(&mut session.confirmed, true));
+        let path = header.path;
         if first && answered == from {
-            peer.set_path(now, from, &mut self.shared);
+            peer.set_address(now, path, from, &mut self.shared);
         }
         if first {
-            self.confirmed(id, local);
+            self.confirmed(now, id, local);
         }
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else {
             return Arrival::Dropped(Drop::Index);
@@ -271,26 +288,34 @@ impl Tunnel {
             },
             Kind::Link => 0,
         };
-        peer.came_from(now, from, datagram.len().saturating_sub(answer), newest, &mut self.shared);
+        let length = datagram.len().saturating_sub(answer);
+        peer.came_from(now, path, from, (length, newest), &mut self.shared);
         if header.kind == Kind::Link {
+            if newest {
+                peer.link_arrived(local, path, number);
+            }
             peer.owes_sign_of_life(now);
-            return Arrival::Link { peer: id, number, frames };
+            return Arrival::Link { peer: id, path, number, frames };
         }
         let Some(control) = Control::decode(&datagram[frames]) else { return Arrival::Dropped(Drop::Unknown) };
-        self.take_control(now, from, id, control)
+        self.take_control(now, from, (id, path), control)
     }
 
-    fn take_control(&mut self, now: Instant, from: SocketAddr, id: PeerId, control: Control) -> Arrival {
+    fn take_control(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (id, path): (PeerId, PathId),
+        control: Control,
+    ) -> Arrival {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return Arrival::Taken };
         let shared = &mut self.shared;
         match control {
             Control::Keepalive => {}
-            Control::Challenge(number) => {
-                peer.send_to(now, from, Control::Answer(number), 0, Purpose::Control, shared);
-            }
-            Control::Answer(number) => peer.answered(now, from, number, shared),
-            Control::Probe(number) => peer.send_to(now, from, Control::Seen(number), 0, Purpose::Control, shared),
-            Control::Seen(number) => self.size_may_change(id, |search| search.seen(now, number)),
+            Control::Challenge(number) => peer.send_to(now, path, from, (Control::Answer(number), 0), shared),
+            Control::Answer(number) => peer.answered(now, path, from, number, shared),
+            Control::Probe(number) => peer.send_to(now, path, from, (Control::Seen(number), 0), shared),
+            Control::Seen(number) => self.size_may_change(id, path, |search| search.seen(now, number)),
             Control::Close => {
                 peer.clear(shared);
                 shared.tell(Event::Down { peer: id });
@@ -299,30 +324,30 @@ impl Tunnel {
         Arrival::Taken
     }
 
-    fn size_may_change(&mut self, id: PeerId, change: impl FnOnce(&mut crate::pmtu::Search) -> bool) {
+    fn size_may_change(&mut self, id: PeerId, path: PathId, change: impl FnOnce(&mut crate::pmtu::Search) -> bool) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        let before = peer.size();
-        if peer.search().is_some_and(change) {
-            peer.tell_size(before, &mut self.shared);
+        let before = peer.size(path);
+        if peer.search(path).is_some_and(change) {
+            peer.tell_size(path, before, &mut self.shared);
         }
     }
 
     /// Records from the link that a datagram of `size` bytes arrived.
-    pub fn acknowledged(&mut self, id: PeerId, size: u16) {
-        self.size_may_change(id, |search| {
+    pub fn acknowledged(&mut self, id: PeerId, path: PathId, size: u16) {
+        self.size_may_change(id, path, |search| {
             search.acknowledged(size);
             false
         });
     }
 
     /// Records from the link that a datagram of `size` bytes was lost.
-    pub fn lost(&mut self, now: Instant, id: PeerId, size: u16) {
-        self.size_may_change(id, |search| search.lost(now, size));
+    pub fn lost(&mut self, now: Instant, id: PeerId, path: PathId, size: u16) {
+        self.size_may_change(id, path, |search| search.lost(now, size));
     }
 
     /// Records that the system refused a datagram of `size` bytes to a peer because it was too big.
-    pub fn too_big(&mut self, now: Instant, id: PeerId, size: u16) {
-        self.size_may_change(id, |search| search.too_big(now, size));
+    pub fn too_big(&mut self, now: Instant, id: PeerId, path: PathId, size: u16) {
+        self.size_may_change(id, path, |search| search.too_big(now, size));
     }
 
     /// Returns the time of the next call of [`Self::handle_timeout`].

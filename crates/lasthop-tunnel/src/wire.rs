@@ -5,9 +5,12 @@
 //! | initiation | type 1, sender's index 3, ephemeral key 32, sealed static key 48, sealed hello 48, mac1 16, mac2 16: 164 |
 //! | response | type 1, sender's index 3, zero 1, receiver's index 3, ephemeral key 32, sealed hello 48, mac1 16, mac2 16: 120 |
 //! | cookie | type 1, receiver's index 3, nonce 24, sealed cookie 32: 60 |
-//! | link, control | type and key phase 1, receiver's index 3, packet number 4, sealed frames, tag 16 |
+//! | link, control | type, path and key phase 1, receiver's index 3, packet number 4, sealed frames, tag 16 |
 //!
-//! The eight clear bytes of the latter are authenticated too.
+//! The eight clear bytes of the latter are authenticated too. The lowest four bits of their first byte are the type, the
+//! next three are the path's number.
+
+use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 
 /// Number of bytes before the sealed frames.
 pub const HEADER: usize = 8;
@@ -51,7 +54,7 @@ impl Index {
     }
 }
 
-/// Kind of a sealed datagram; each kind has its own numbers and replay window.
+/// Kind of a sealed datagram; each kind has its own numbers and replay window on each path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Frames of the link mechanism, which numbers its transmissions itself.
@@ -86,6 +89,8 @@ pub struct Header {
     pub kind: Kind,
     /// Phase of the datagram's session.
     pub phase: Phase,
+    /// Path of the datagram.
+    pub path: PathId,
     /// The receiver's index of the session.
     pub receiver: Index,
     /// The low half of the packet number.
@@ -98,6 +103,11 @@ const TYPE_COOKIE: u8 = 3;
 const TYPE_LINK: u8 = 4;
 const TYPE_CONTROL: u8 = 5;
 const PHASE: u8 = 0x80;
+/// Bits of the first byte with the type, and position of the path's number.
+const TYPE: u8 = 0x0f;
+const PATH_SHIFT: u32 = 4;
+
+const _: () = assert!(MOST_PATHS as u32 == (PHASE >> PATH_SHIFT) as u32);
 
 impl Header {
     /// Writes the header to the first [`HEADER`] bytes of a datagram.
@@ -106,7 +116,7 @@ impl Header {
             Kind::Link => TYPE_LINK,
             Kind::Control => TYPE_CONTROL,
         };
-        to[0] = kind | if self.phase == Phase::Odd { PHASE } else { 0 };
+        to[0] = kind | self.path.0 << PATH_SHIFT & !PHASE | if self.phase == Phase::Odd { PHASE } else { 0 };
         to[1..4].copy_from_slice(&self.receiver.to_bytes());
         to[4..].copy_from_slice(&self.low.to_be_bytes());
     }
@@ -147,15 +157,16 @@ pub fn parse(datagram: &[u8]) -> Option<Datagram> {
             _ => None,
         },
         (TYPE_COOKIE, COOKIE) => Some(Datagram::Cookie { receiver: first }),
-        (kind, OVERHEAD..) => {
-            let phase = if kind & PHASE == 0 { Phase::Even } else { Phase::Odd };
-            let kind = match kind & !PHASE {
+        (first_byte, OVERHEAD..) => {
+            let phase = if first_byte & PHASE == 0 { Phase::Even } else { Phase::Odd };
+            let path = PathId((first_byte & !PHASE) >> PATH_SHIFT);
+            let kind = match first_byte & TYPE {
                 TYPE_LINK => Kind::Link,
                 TYPE_CONTROL => Kind::Control,
                 _ => return None,
             };
             let low = u32::from_be_bytes(*rest.first_chunk()?);
-            Some(Datagram::Sealed(Header { kind, phase, receiver: first, low }))
+            Some(Datagram::Sealed(Header { kind, phase, path, receiver: first, low }))
         }
         _ => None,
     }
@@ -192,12 +203,14 @@ mod tests {
     fn headers_are_read_as_they_are_written() {
         for kind in [Kind::Link, Kind::Control] {
             for phase in [Phase::Even, Phase::Odd] {
-                let header = Header { kind, phase, receiver: Index::new(0xab_cdef), low: 0x0102_0304 };
-                let mut datagram = [0; OVERHEAD];
-                header.write(datagram.first_chunk_mut().unwrap());
-                assert_eq!(parse(&datagram), Some(Datagram::Sealed(header)));
-                assert_eq!(datagram[1..8], [0xab, 0xcd, 0xef, 1, 2, 3, 4]);
-                assert_eq!(parse(&datagram[..OVERHEAD - 1]), None);
+                for path in (0..MOST_PATHS).map(PathId) {
+                    let header = Header { kind, phase, path, receiver: Index::new(0xab_cdef), low: 0x0102_0304 };
+                    let mut datagram = [0; OVERHEAD];
+                    header.write(datagram.first_chunk_mut().unwrap());
+                    assert_eq!(parse(&datagram), Some(Datagram::Sealed(header)));
+                    assert_eq!(datagram[1..8], [0xab, 0xcd, 0xef, 1, 2, 3, 4]);
+                    assert_eq!(parse(&datagram[..OVERHEAD - 1]), None);
+                }
             }
         }
     }

@@ -4,3 +4,4 @@ mod common;
 
 mod attacks;
 mod life;
+mod paths;

@@ -5,10 +5,11 @@ use crate::common;
 use std::net::SocketAddr;
 
 use common::{Net, address, end, key, millis, secs};
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::wire::{INITIATION, OVERHEAD, RESPONSE};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Drop, PeerConfig, PeerError, PresharedKey, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Drop, PathConfig, PeerConfig, PeerError, PresharedKey, Tunnel, TunnelConfig,
 };
 use proptest::prelude::*;
 
@@ -127,7 +128,7 @@ fn a_stranger_learns_nothing() {
     let peer = PeerConfig {
         key: key(11).public(),
         preshared: PresharedKey::default(),
-        endpoint: Some(address(1)),
+        paths: vec![PathConfig::to(Some(address(1)))],
         allowed: vec![],
         keepalive: Some(secs(10)),
     };
@@ -167,7 +168,7 @@ fn a_flood_makes_peers_prove_their_address_and_lets_them_in() {
     let peer = PeerConfig {
         key: key(11).public(),
         preshared: PresharedKey::default(),
-        endpoint: Some(address(1)),
+        paths: vec![PathConfig::to(Some(address(1)))],
         allowed: vec![],
         keepalive: Some(secs(10)),
     };
@@ -182,7 +183,7 @@ fn a_flood_makes_peers_prove_their_address_and_lets_them_in() {
             let from = (std::net::Ipv4Addr::from_bits(0x0b00_0000 + flooded % 1_000), 9);
             let now = net.now;
             assert!(matches!(
-                net.ends[1].take(now, from.into(), &forged),
+                net.ends[1].take(now, SocketAddr::from(from), &forged),
                 Arrival::Dropped(Drop::Stranger | Drop::Load)
             ));
             for transmit in std::iter::from_fn(|| net.ends[1].tunnel.poll_transmit()).collect::<Vec<_>>() {
@@ -218,7 +219,7 @@ fn prefixes_and_keys_belong_to_one_peer() {
     let peer = |seed: u8, allowed: &str| PeerConfig {
         key: key(seed).public(),
         preshared: PresharedKey::default(),
-        endpoint: None,
+        paths: vec![PathConfig::to(None)],
         allowed: vec![allowed.parse().unwrap()],
         keepalive: None,
     };
@@ -282,7 +283,7 @@ proptest! {
             let text = vec![who as u8; (pause % 60) as usize];
             let now = net.now;
             if let Ok((to, bytes)) = net.ends[who].seal(now, &text) {
-                sent[who].push((net.ends[who].number - 1, text));
+                sent[who].push((net.ends[who].numbers[0] - 1, text));
                 net.underway.push(common::Sent { at: now + common::DELAY, from: net.ends[who].address, to, bytes });
             }
             net.drain();
@@ -371,7 +372,7 @@ fn a_peer_with_valid_keys_takes_no_memory() {
         net.now += secs(6);
         let (now, peer) = (net.now, fresh.peer);
         let mut datagram = [0; OVERHEAD];
-        let _ = fresh.tunnel.seal(now, peer, round, &mut datagram);
+        let _ = fresh.tunnel.seal(now, peer, PathId::FIRST, round, &mut datagram);
         fresh.tunnel.handle_timeout(now, fresh.wall + now.as_nanos());
         while let Some(transmit) = fresh.tunnel.poll_transmit() {
             net.ends[1].take(now, attacker(), &transmit.bytes);

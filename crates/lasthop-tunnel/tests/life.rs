@@ -3,9 +3,10 @@
 use crate::common;
 
 use common::{Fate, Net, address, millis, secs};
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Drop, Event, PeerConfig, PresharedKey, PublicKey, Start, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Credentials, Drop, Event, PathConfig, PeerConfig, PresharedKey, PublicKey, Start, Tunnel, TunnelConfig,
     Unsealed,
 };
 
@@ -31,7 +32,7 @@ fn the_first_packet_begins_a_session_and_the_next_goes() {
     for end in [0, 1] {
         assert_eq!(net.ends[end].received, [(0, b"data".to_vec())]);
         let peer = net.ends[end].peer;
-        let up = Event::Up { peer, capabilities: Capabilities(0b10), start: Start::Fresh };
+        let up = Event::Up { peer, capabilities: Capabilities(0b10), paths: 1, start: Start::Fresh };
         assert!(net.ends[end].events.contains(&up), "{:?}", net.ends[end].events);
     }
     assert_eq!((net.count(INITIATION), net.count(RESPONSE), net.count(COOKIE)), (1, 1, 0));
@@ -220,13 +221,13 @@ fn a_changed_address_is_challenged_and_then_taken() {
         net.send(0, &[number]);
         net.send(1, &[number]);
         net.run(millis(5));
-        if net.ends[1].tunnel.address(peer) == Some(moved) {
+        if net.ends[1].tunnel.address(peer, PathId::FIRST) == Some(moved) {
             break;
         }
     }
     // One-way delay for the packet, a round trip for the challenge.
     assert!(net.now.since(start) <= millis(3 * 30 + 10));
-    assert!(net.ends[1].events.contains(&Event::Path { peer, address: moved, size: 1200 }));
+    assert!(net.ends[1].events.contains(&Event::Path { peer, path: PathId::FIRST, address: moved, size: 1200 }));
     let received = net.ends[0].received.len();
     net.send(1, b"there");
     net.run(secs(1));
@@ -248,7 +249,7 @@ fn a_copied_packet_from_elsewhere_moves_nobody() {
     assert!(answered <= asked, "{answered} bytes for {asked}");
     net.run(secs(5));
     let peer = net.ends[1].peer;
-    assert_eq!(net.ends[1].tunnel.address(peer), Some(address(0)));
+    assert_eq!(net.ends[1].tunnel.address(peer, PathId::FIRST), Some(address(0)));
     assert!(net.send(1, b"still there"));
 }
 
@@ -291,12 +292,12 @@ fn the_paths_mtu_is_found_and_told() {
         net.run(secs(1));
     }
     for end in 0..2 {
-        let size = net.ends[end].tunnel.size(net.ends[end].peer).unwrap();
+        let size = net.ends[end].tunnel.size(net.ends[end].peer, PathId::FIRST).unwrap();
         assert!((1_401..=1_404).contains(&size), "{size}");
         let peer = net.ends[end].peer;
         assert_eq!(
             net.ends[end].events.iter().rfind(|event| matches!(event, Event::Size { .. })),
-            Some(&Event::Size { peer, size })
+            Some(&Event::Size { peer, path: PathId::FIRST, size })
         );
     }
 }
@@ -306,20 +307,20 @@ fn a_lowered_mtu_is_found_by_what_is_lost() {
     let mut net = Net::new();
     net.connect();
     let peer = net.ends[0].peer;
-    assert_eq!(net.ends[0].tunnel.size(peer), Some(1_472));
+    assert_eq!(net.ends[0].tunnel.size(peer, PathId::FIRST), Some(1_472));
     net.fate = Box::new(|sent| if sent.bytes.len() > 1_300 { Fate::Lost } else { Fate::Arrives });
     for _ in 0..30 {
         let now = net.now;
-        net.ends[0].tunnel.lost(now, peer, 1_472);
-        net.ends[0].tunnel.acknowledged(peer, 200);
+        net.ends[0].tunnel.lost(now, peer, PathId::FIRST, 1_472);
+        net.ends[0].tunnel.acknowledged(peer, PathId::FIRST, 200);
         net.run(millis(20));
     }
-    assert!(net.ends[0].tunnel.size(peer) <= Some(1_200));
+    assert!(net.ends[0].tunnel.size(peer, PathId::FIRST) <= Some(1_200));
     for _ in 0..60 {
         net.send(0, b"x");
         net.run(secs(1));
     }
-    let size = net.ends[0].tunnel.size(peer).unwrap();
+    let size = net.ends[0].tunnel.size(peer, PathId::FIRST).unwrap();
     assert!((1_297..=1_300).contains(&size), "{size}");
 }
 
@@ -328,15 +329,15 @@ fn no_number_is_sealed_twice() {
     let mut net = Net::new();
     net.connect();
     net.send(0, b"one");
-    net.ends[0].number -= 1;
+    net.ends[0].numbers[0] -= 1;
     assert_eq!(net.ends[0].seal(net.now, b"two"), Err(Unsealed::Number));
     let (now, peer) = (net.now, net.ends[0].peer);
-    assert_eq!(net.ends[0].tunnel.seal(now, peer, 7, &mut [0; 23]), Err(Unsealed::Short));
+    assert_eq!(net.ends[0].tunnel.seal(now, peer, PathId::FIRST, 7, &mut [0; 23]), Err(Unsealed::Short));
     // Gaps are allowed.
-    net.ends[0].number += 1_000;
+    net.ends[0].numbers[0] += 1_000;
     assert!(net.send(0, b"three"));
     net.run(secs(1));
-    assert_eq!(net.ends[1].received.last(), Some(&(1_000 + net.ends[0].number - 1_001, b"three".to_vec())));
+    assert_eq!(net.ends[1].received.last(), Some(&(1_000 + net.ends[0].numbers[0] - 1_001, b"three".to_vec())));
 }
 
 #[test]
@@ -370,7 +371,7 @@ fn on_a_trusted_network_names_do_for_keys() {
         let peer = PeerConfig {
             key: PublicKey::of_name(names[1 - which]),
             preshared: PresharedKey::default(),
-            endpoint: Some(address(1 - which)),
+            paths: vec![PathConfig::to(Some(address(1 - which)))],
             allowed: vec![],
             keepalive: None,
         };
@@ -390,7 +391,7 @@ fn on_a_trusted_network_names_do_for_keys() {
     // An end with keys cannot connect to it.
     let mut sealed = common::end(0, net.now, 3, |peer| peer.key = PublicKey::of_name("shore"));
     let (now, peer) = (net.now, sealed.peer);
-    let _ = sealed.tunnel.seal(now, peer, 0, &mut [0; 24]);
+    let _ = sealed.tunnel.seal(now, peer, PathId::FIRST, 0, &mut [0; 24]);
     sealed.tunnel.handle_timeout(now, 1 << 60);
     while let Some(transmit) = sealed.tunnel.poll_transmit() {
         assert!(matches!(net.ends[1].take(now, address(0), &transmit.bytes), Arrival::Dropped(_)));

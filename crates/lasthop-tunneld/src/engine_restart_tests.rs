@@ -78,7 +78,7 @@ fn callers_who_are_refused_are_named_now_and_then() {
         let peer = PeerConfig {
             key: called,
             preshared: Default::default(),
-            endpoint: Some(address(1)),
+            paths: vec![PathConfig::to(Some(address(1)))],
             allowed: Vec::new(),
             keepalive: Some(Duration::from_secs(1)),
         };

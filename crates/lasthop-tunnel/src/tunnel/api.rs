@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use ipnet::IpNet;
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 
 use crate::carrier::Carrier;
@@ -31,6 +32,42 @@ pub struct TunnelConfig {
     pub link_mtu: u16,
 }
 
+/// Identifier of one of the driver's sockets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct SocketId(pub u8);
+
+/// Origin of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Address of the sender.
+    pub address: SocketAddr,
+    /// Socket on which the datagram arrived.
+    pub socket: SocketId,
+}
+
+impl From<SocketAddr> for Origin {
+    /// Returns the origin of a datagram that arrived on the first socket.
+    fn from(address: SocketAddr) -> Self {
+        Self { address, socket: SocketId::default() }
+    }
+}
+
+/// Configuration of a path to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathConfig {
+    /// Address at which the peer is called; `None` if the peer calls.
+    pub endpoint: Option<SocketAddr>,
+    /// Socket from which datagrams are sent.
+    pub socket: SocketId,
+}
+
+impl PathConfig {
+    /// Returns a path to `endpoint` by the first socket.
+    pub fn to(endpoint: Option<SocketAddr>) -> Self {
+        Self { endpoint, socket: SocketId::default() }
+    }
+}
+
 /// Configuration of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
@@ -38,8 +75,10 @@ pub struct PeerConfig {
     pub key: PublicKey,
     /// Preshared key; all zeros for none.
     pub preshared: PresharedKey,
-    /// Address at which the peer is called; `None` for a peer that calls.
-    pub endpoint: Option<SocketAddr>,
+    /// Paths to the peer, at least one and at most
+    /// [`MOST_PATHS`](lasthop_proto::link::hybrid::MOST_PATHS). Both ends number them alike; a session uses those that
+    /// both have.
+    pub paths: Vec<PathConfig>,
     /// Inner networks assigned to the peer.
     pub allowed: Vec<IpNet>,
     /// Time without traffic after which a keep-alive is sent, so that address translators keep their entry; the session
@@ -62,6 +101,9 @@ pub enum PeerError {
     /// There are [`MOST_PEERS`] peers already.
     #[error("too many peers; the maximum is {MOST_PEERS}")]
     Many,
+    /// The number of paths is 0, or exceeds the maximum.
+    #[error("a peer has 1 to {} paths", lasthop_proto::link::hybrid::MOST_PATHS)]
+    Paths,
 }
 
 /// Purpose of a datagram.
@@ -81,6 +123,8 @@ pub enum Purpose {
 pub struct Transmit {
     /// Destination.
     pub to: SocketAddr,
+    /// Socket from which to send.
+    pub socket: SocketId,
     /// UDP payload.
     pub bytes: Vec<u8>,
     /// Purpose.
@@ -96,6 +140,8 @@ pub enum Event {
         peer: PeerId,
         /// Common capabilities of both ends.
         capabilities: Capabilities,
+        /// Number of paths that both ends have. It changes only with [`Start::Fresh`].
+        paths: u8,
         /// Continuity of the peer's state.
         start: Start,
     },
@@ -109,19 +155,23 @@ pub enum Event {
         /// The peer.
         peer: PeerId,
     },
-    /// The peer has another address: round-trip time and path MTU must be measured again.
+    /// The peer has another address on a path: round-trip time and path MTU must be measured again.
     Path {
         /// The peer.
         peer: PeerId,
+        /// The path.
+        path: PathId,
         /// Address of the peer.
         address: SocketAddr,
         /// Bytes of UDP payload that pass initially.
         size: u16,
     },
-    /// The path's MTU has changed.
+    /// A path's MTU has changed.
     Size {
         /// The peer.
         peer: PeerId,
+        /// The path.
+        path: PathId,
         /// Bytes of UDP payload that pass.
         size: u16,
     },
@@ -162,7 +212,9 @@ pub enum Arrival {
     Link {
         /// Sender.
         peer: PeerId,
-        /// Number of the packet.
+        /// Path of the packet.
+        path: PathId,
+        /// Number of the packet on its path.
         number: u64,
         /// Range of the frames in the datagram.
         frames: Range<usize>,

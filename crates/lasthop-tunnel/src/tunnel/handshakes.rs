@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Arrival, Drop, Event, PeerId, Purpose, Start, Tunnel};
+use super::{Arrival, Drop, Event, PeerId, Purpose, Start, Transmit, Tunnel};
 use crate::hello::{Hello, Status, VERSION};
 use crate::keys::PublicKey;
 use crate::load::Admission;
@@ -40,7 +40,8 @@ impl Tunnel {
         }
         let Some(index) = index else { return };
         // A peer without an address must call.
-        let Some(to) = peer.destination(tries) else { return };
+        let Some((path, to)) = peer.destination(tries) else { return };
+        let Some(socket) = peer.path_mut(path).map(|path| path.socket) else { return };
         let Ok(mut state) = Initiator::new(&self.own, &peer.key, &peer.shared_key, ephemeral) else { return };
         peer.timestamp = (wall >> TIMESTAMP_BITS).max(peer.timestamp.saturating_add(1));
         let phase = peer.next_phase();
@@ -48,22 +49,23 @@ impl Tunnel {
             version: VERSION,
             status: Status::Accepted,
             phase,
+            paths: peer.path_count(),
             capabilities: self.capabilities,
             epoch: peer.own_epoch,
             timestamp: peer.timestamp,
-            next: peer.next_link,
+            next: peer.next_link(),
         };
         let mut message = vec![0; INITIATION];
         message[..4].copy_from_slice(&begin_initiation(index));
         let mut noise = [0; NOISE_1];
         // Fails only for a public key of small order, which no peer has.
         let written = state.write(&hello.encode(), &mut noise).is_ok();
-        peer.begin(now, Attempt { state, index, phase, to, first_at, retry_at, tries }, &mut self.shared);
+        peer.begin(now, Attempt { state, index, phase, path, to, first_at, retry_at, tries }, &mut self.shared);
         self.indexes.insert(index, id);
         if written {
             message[4..4 + NOISE_1].copy_from_slice(&noise);
             peer.signer.sign(now, &mut message);
-            self.shared.transmit(to, message, Purpose::Handshake);
+            self.shared.transmit(Transmit { to, socket, bytes: message, purpose: Purpose::Handshake });
         }
     }
 
@@ -79,7 +81,7 @@ impl Tunnel {
             Admission::Cookie => {
                 let cookie = self.checker.cookie(now, &mut self.shared.entropy, message, sender, from);
                 if let Some(cookie) = cookie {
-                    self.shared.transmit(from, cookie.to_vec(), Purpose::Handshake);
+                    self.shared.answer_handshake(from, cookie.to_vec());
                     self.shared.counters.cookies += 1;
                 }
                 Err(Drop::Load)
@@ -134,10 +136,11 @@ impl Tunnel {
             version: VERSION,
             status,
             phase: hello.phase,
+            paths: peer.path_count(),
             capabilities: self.capabilities,
             epoch: peer.own_epoch,
             timestamp: peer.initiations.newest(),
-            next: peer.next_link,
+            next: peer.next_link(),
         };
         let mut sealed = [0; NOISE_2];
         let keys = responder.write(&peer.shared_key, &ours.encode(), &mut sealed).map_err(|_| Drop::Damaged)?;
@@ -145,14 +148,14 @@ impl Tunnel {
         response[..8].copy_from_slice(&begin_response(local, sender));
         response[8..8 + NOISE_2].copy_from_slice(&sealed);
         peer.signer.sign(now, &mut response);
-        self.shared.transmit(from, response, Purpose::Handshake);
+        self.shared.answer_handshake(from, response);
         match status {
             Status::Stale => return Err(Drop::Stale),
             Status::Version => return Err(Drop::Unknown),
             Status::Accepted => {}
         }
         let role = Role::Responder;
-        let (phase, first) = (hello.phase, hello.next);
+        let (phase, first) = (hello.phase, peer.first_numbers(&hello));
         let agreed = Agreement { local, remote: sender, keys, phase, role, address: from, first };
         peer.push(Session::new(now, agreed), &mut self.shared);
         peer.offered = Some((local, hello));
@@ -213,18 +216,20 @@ impl Tunnel {
             }
         }
         let keys = attempt.state.keys();
-        let (phase, first) = (attempt.phase, hello.next);
+        let (phase, first) = (attempt.phase, peer.first_numbers(&hello));
         let role = Role::Initiator;
         let agreed = Agreement { local: receiver, remote: sender, keys, phase, role, address: from, first };
         peer.push(Session::new(now, agreed), &mut self.shared);
         peer.meet(&hello, self.capabilities, &mut self.shared);
         // The address sent and received, so it is proven. After a broadcast, the address that answered.
         let to = if attempt.to.ip().is_multicast() { from } else { attempt.to };
-        if from == to || peer.path().is_none() {
-            peer.set_path(now, to, &mut self.shared);
+        let path = attempt.path;
+        if from == to || peer.address(path).is_none() {
+            peer.set_address(now, path, to, &mut self.shared);
         }
+        peer.use_configured(now, &mut self.shared);
         peer.received(now, receiver);
-        peer.came_from(now, from, message.len(), true, &mut self.shared);
+        peer.came_from(now, path, from, (message.len(), true), &mut self.shared);
         // The other end may send with the new keys once it has received a datagram from this end.
         peer.keep_alive(now, &mut self.shared);
         Ok(())
@@ -248,10 +253,11 @@ impl Tunnel {
     }
 
     /// Records that the peer has proven possession of the keys of the session that it initiated.
-    pub(super) fn confirmed(&mut self, id: PeerId, local: Index) {
+    pub(super) fn confirmed(&mut self, now: Instant, id: PeerId, local: Index) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         if let Some((_, hello)) = peer.offered.take_if(|(offered, _)| *offered == local) {
             peer.meet(&hello, self.capabilities, &mut self.shared);
+            peer.use_configured(now, &mut self.shared);
         }
     }
 }
@@ -262,6 +268,11 @@ impl crate::peer::Peer {
         shared.counters.handshakes += 1;
         let start = if self.epoch == Some(hello.epoch) { Start::Rekeyed } else { Start::Fresh };
         self.epoch = Some(hello.epoch);
-        shared.tell(Event::Up { peer: self.id, capabilities: own.both(hello.capabilities), start });
+        let paths = self.path_count().min(hello.paths);
+        if start == Start::Fresh {
+            // The other end's link restarts at the number in its hello.
+            self.expect_from(hello.next);
+        }
+        shared.tell(Event::Up { peer: self.id, capabilities: own.both(hello.capabilities), paths, start });
     }
 }

@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Entropy, Event, PeerConfig, PeerId, PresharedKey, PrivateKey, Transmit, Tunnel,
+    Arrival, Capabilities, Credentials, Entropy, Event, Origin, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, SocketId, Transmit, Tunnel,
     TunnelConfig, Unsealed,
 };
 
@@ -25,8 +26,13 @@ pub struct End {
     pub tunnel: Tunnel,
     pub peer: PeerId,
     pub address: SocketAddr,
-    pub number: u64,
+    /// Addresses of the second socket and those after it.
+    pub others: Vec<SocketAddr>,
+    /// Next number on each path.
+    pub numbers: [u64; 8],
     pub received: Vec<(u64, Vec<u8>)>,
+    /// Paths and numbers of the received packets.
+    pub received_on: Vec<(PathId, u64)>,
     pub events: Vec<Event>,
     /// Time of day minus the network's time, in nanoseconds.
     pub wall: u64,
@@ -78,29 +84,62 @@ pub fn end(which: usize, now: Instant, seed: u8, change: impl FnOnce(&mut PeerCo
     let mut peer = PeerConfig {
         key: key_of(1 - which).public(),
         preshared: PresharedKey::from_bytes([9; 32]),
-        endpoint: Some(address(1 - which)),
+        paths: vec![PathConfig::to(Some(address(1 - which)))],
         allowed: vec![["10.0.0.0/24", "10.0.1.0/24"][1 - which].parse().unwrap()],
         keepalive: None,
     };
     change(&mut peer);
     let peer = tunnel.add_peer(now, peer).unwrap();
-    End { tunnel, peer, address: address(which), number: 0, received: vec![], events: vec![], wall: 1 << 60 }
+    End {
+        tunnel,
+        peer,
+        address: address(which),
+        others: vec![],
+        numbers: [0; 8],
+        received: vec![],
+        received_on: vec![],
+        events: vec![],
+        wall: 1 << 60,
+    }
 }
 
 impl End {
-    /// Seals `text` in a datagram of the link. Returns its destination and bytes.
+    /// Returns the address of a socket.
+    fn of_socket(&self, SocketId(socket): SocketId) -> SocketAddr {
+        usize::from(socket).checked_sub(1).map_or(self.address, |other| self.others[other])
+    }
+
+    /// Returns the socket with an address.
+    fn socket_at(&self, address: SocketAddr) -> Option<SocketId> {
+        let mut sockets = (0..=self.others.len()).map(|socket| SocketId(socket as u8));
+        sockets.find(|socket| self.of_socket(*socket) == address)
+    }
+
+    /// Seals `text` in a datagram of the link on the first path. Returns its destination and bytes.
     pub fn seal(&mut self, now: Instant, text: &[u8]) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
+        self.seal_on(now, PathId::FIRST, text)
+    }
+
+    /// Seals `text` in a datagram of the link on a path. Returns its destination and bytes.
+    pub fn seal_on(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        text: &[u8],
+    ) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
         let mut datagram = vec![0; OVERHEAD + text.len()];
         datagram[HEADER..HEADER + text.len()].copy_from_slice(text);
-        let to = self.tunnel.seal(now, self.peer, self.number, &mut datagram)?;
-        self.number += 1;
+        let number = &mut self.numbers[usize::from(path.0)];
+        let to = self.tunnel.seal(now, self.peer, path, *number, &mut datagram)?;
+        *number += 1;
         Ok((to, datagram))
     }
 
-    pub fn take(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Arrival {
+    pub fn take(&mut self, now: Instant, from: impl Into<Origin>, bytes: &[u8]) -> Arrival {
         let mut bytes = bytes.to_vec();
         let arrival = self.tunnel.handle_datagram(now, from, &mut bytes);
-        if let Arrival::Link { number, frames, .. } = &arrival {
+        if let Arrival::Link { path, number, frames, .. } = &arrival {
+            self.received_on.push((*path, *number));
             self.received.push((*number, bytes[frames.clone()].to_vec()));
         }
         arrival
@@ -119,8 +158,8 @@ impl Net {
         Self { now, ends, underway: vec![], log: vec![], fate, reject: false }
     }
 
-    fn put(&mut self, from: usize, to: SocketAddr, bytes: Vec<u8>) {
-        let mut sent = Sent { at: self.now + DELAY, from: self.ends[from].address, to, bytes };
+    fn put(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
+        let mut sent = Sent { at: self.now + DELAY, from, to, bytes };
         self.log.push(Sent { at: self.now, ..sent.clone() });
         match (self.fate)(&sent) {
             Fate::Lost => return,
@@ -130,12 +169,19 @@ impl Net {
         self.underway.push(sent);
     }
 
-    /// Sends from one end. Returns whether it could.
+    /// Sends from one end on the first path. Returns whether it could.
     pub fn send(&mut self, from: usize, text: &[u8]) -> bool {
-        let sealed = self.ends[from].seal(self.now, text);
+        self.send_on(from, PathId::FIRST, text)
+    }
+
+    /// Sends from one end on a path, by the socket with the same number if there is one. Returns whether it could.
+    pub fn send_on(&mut self, from: usize, path: PathId, text: &[u8]) -> bool {
+        let sealed = self.ends[from].seal_on(self.now, path, text);
         let sent = sealed.is_ok();
         if let Ok((to, bytes)) = sealed {
-            self.put(from, to, bytes);
+            let end = &self.ends[from];
+            let socket = if usize::from(path.0) <= end.others.len() { path.0 } else { 0 };
+            self.put(end.of_socket(SocketId(socket)), to, bytes);
         }
         self.drain();
         sent
@@ -150,8 +196,8 @@ impl Net {
                 let next = end.tunnel.poll_deadline();
                 assert!(next.is_none_or(|next| next > self.now), "a deadline lies ahead");
             }
-            while let Some(Transmit { to, bytes, .. }) = self.ends[from].tunnel.poll_transmit() {
-                self.put(from, to, bytes);
+            while let Some(Transmit { to, socket, bytes, .. }) = self.ends[from].tunnel.poll_transmit() {
+                self.put(self.ends[from].of_socket(socket), to, bytes);
             }
             while let Some(event) = self.ends[from].tunnel.poll_event() {
                 self.ends[from].events.push(event);
@@ -179,8 +225,9 @@ impl Net {
             });
             due.sort_by_key(|sent| sent.at);
             for sent in due {
-                if let Some(end) = self.ends.iter_mut().find(|end| end.address == sent.to) {
-                    end.take(next, sent.from, &sent.bytes);
+                let at = self.ends.iter_mut().find_map(|end| Some((end.socket_at(sent.to)?, end)));
+                if let Some((socket, end)) = at {
+                    end.take(next, Origin { address: sent.from, socket }, &sent.bytes);
                 }
                 self.drain();
             }

@@ -1,0 +1,117 @@
+//! One path to a peer: the peer's address on it, and its MTU.
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::{Duration, Instant};
+
+use super::Shared;
+use crate::control::SHORTEST;
+use crate::entropy::Entropy;
+use crate::pmtu::Search;
+use crate::tunnel::api::{PathConfig, SocketId};
+use crate::wire::OVERHEAD;
+
+/// Initial time between challenges to an address; it doubles each time.
+const CHALLENGE_GAP: Duration = Duration::from_millis(250);
+
+/// Address to which the peer may have moved.
+struct Candidate {
+    address: SocketAddr,
+    number: u64,
+    /// Bytes received from the address minus bytes sent to it.
+    credit: usize,
+    poll_deadline: Instant,
+    gap: Duration,
+}
+
+/// A path to a peer.
+pub(crate) struct Path {
+    /// Address at which the peer is called.
+    pub(crate) configured: Option<SocketAddr>,
+    /// Socket of this end.
+    pub(crate) socket: SocketId,
+    /// Proven address of the peer.
+    pub(crate) address: Option<SocketAddr>,
+    candidate: Option<Candidate>,
+    pub(crate) search: Option<Search>,
+    /// Minimum number for the link's next packet.
+    pub(crate) next_link: u64,
+    /// One more than the largest number of a link packet that arrived.
+    pub(crate) expected: u64,
+}
+
+impl Path {
+    pub(crate) fn new(PathConfig { endpoint, socket }: PathConfig) -> Self {
+        Self {
+            configured: endpoint,
+            socket,
+            address: None,
+            candidate: None,
+            search: None,
+            next_link: 0,
+            expected: 0,
+        }
+    }
+
+    /// Returns the bytes of UDP payload that are known to pass.
+    pub(crate) fn size(&self) -> Option<u16> {
+        self.search.as_ref().map(Search::size)
+    }
+
+    /// Sets the peer's proven address. Returns the initial size of datagrams to it if it is another one.
+    pub(crate) fn set_address(&mut self, now: Instant, address: SocketAddr, shared: &Shared) -> Option<u16> {
+        self.candidate = None;
+        if self.address == Some(address) {
+            return None;
+        }
+        self.address = Some(address);
+        let headers = shared.carrier.headers(address);
+        let search = self.search.insert(Search::new(now, shared.link_mtu.saturating_sub(headers)));
+        Some(search.size())
+    }
+
+    /// Records an authentic datagram of `length` bytes from `from`; `newest` if no larger number arrived before. Returns
+    /// the number of the challenge to send to that address, if one is due.
+    pub(crate) fn came_from(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        length: usize,
+        newest: bool,
+        entropy: &mut Entropy,
+    ) -> Option<u64> {
+        if self.address == Some(from) {
+            if newest {
+                self.candidate = None;
+            }
+            return None;
+        }
+        if self.candidate.as_ref().is_none_or(|candidate| candidate.address != from) {
+            if !newest {
+                return None;
+            }
+            let number = u64::from_le_bytes(entropy.bytes());
+            self.candidate =
+                Some(Candidate { address: from, number, credit: 0, poll_deadline: now, gap: CHALLENGE_GAP });
+        }
+        let candidate = self.candidate.as_mut()?;
+        candidate.credit = candidate.credit.saturating_add(length);
+        if now < candidate.poll_deadline || candidate.credit < OVERHEAD + SHORTEST {
+            return None;
+        }
+        candidate.credit -= OVERHEAD + SHORTEST;
+        candidate.poll_deadline = now + candidate.gap;
+        candidate.gap = candidate.gap.saturating_mul(2).min(super::RETRY);
+        Some(candidate.number)
+    }
+
+    /// Returns whether this is the answer to the challenge sent to `from`.
+    pub(crate) fn is_answer(&self, from: SocketAddr, number: u64) -> bool {
+        self.candidate.as_ref().is_some_and(|candidate| candidate.address == from && candidate.number == number)
+    }
+
+    /// Forgets an address that has not been proven.
+    pub(crate) fn forget_candidate(&mut self) {
+        self.candidate = None;
+    }
+}
