@@ -3,12 +3,13 @@
 #![no_main]
 
 use lasthop_proto::link::hybrid::{Frame, PacketNumber, Symbol};
-use lasthop_tunneld::frames::{self, Near};
+use lasthop_tunneld::frames::{self, Near, Own};
 use lasthop_tunneld::inner::frame;
 use lasthop_tunneld::{ethernet, inner};
 use libfuzzer_sys::fuzz_target;
 
-const NEAR: Near = Near { symbol: Symbol(77), own_packet: PacketNumber(99), own_symbol: Symbol(55), offset: 9 };
+const NEAR: Near = Near { symbol: Symbol(77), own_symbol: Symbol(55) };
+const OWN: Own = Own { next: PacketNumber(99), offset: 9 };
 
 fuzz_target!(|data: &[u8]| {
     if let Some((from, datagram)) = ethernet::unwrap(data) {
@@ -30,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     if let Some(bytes) = frame::frame(data) {
         assert_eq!(bytes.len() + frame::LENGTH, data.len());
     }
-    if let Some(Frame::Data(_, _, packet) | Frame::Bare(packet)) = frames::read(data, NEAR) {
+    if let Some(Frame::Data(_, _, packet) | Frame::Bare(packet)) = frames::read(data, NEAR, |path| (path.0 < 2).then_some(OWN)) {
         assert!(packet.bytes().len() <= data.len());
         let _ = packet.ecn();
     }

@@ -9,22 +9,27 @@ use std::net::SocketAddr;
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{pause, steps};
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
     TunnelConfig,
 };
 use libfuzzer_sys::fuzz_target;
 
 const NAMES: [&str; 2] = ["ship", "shore"];
+/// Maximum number of paths of an end.
+const PATHS: usize = 3;
 
 struct End {
     tunnel: Tunnel,
     peer: PeerId,
-    next: u64,
-    sent: BTreeSet<(u64, Vec<u8>)>,
-    taken: BTreeSet<u64>,
+    /// Next number on each path.
+    next: [u64; PATHS],
+    /// Paths, numbers and texts of the packets sent, and paths and numbers of those that arrived.
+    sent: BTreeSet<(PathId, u64, Vec<u8>)>,
+    taken: BTreeSet<(PathId, u64)>,
 }
 
 struct Datagram {
@@ -49,10 +54,13 @@ fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
         let config = TunnelConfig { credentials, capabilities: Capabilities(u.arbitrary()?), carrier: Carrier::Udp, link_mtu: u.arbitrary()? };
         let mut tunnel = Tunnel::new(config, [u.arbitrary()?; 32], Instant::ZERO);
         let keepalive = if u.arbitrary()? { Some(Duration::from_secs(u.int_in_range(1..=60)?)) } else { None };
-        let endpoint = if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None };
-        let peer = PeerConfig { key, preshared: PresharedKey::default(), endpoint, allowed: vec![], keepalive };
+        let mut paths = Vec::new();
+        for _ in 0..u.int_in_range(1..=PATHS)? {
+            paths.push(PathConfig::to(if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None }));
+        }
+        let peer = PeerConfig { key, preshared: PresharedKey::default(), paths, allowed: vec![], keepalive };
         let peer = tunnel.add_peer(Instant::ZERO, peer).expect("it is the only peer");
-        ends.push(End { tunnel, peer, next: 0, sent: BTreeSet::new(), taken: BTreeSet::new() });
+        ends.push(End { tunnel, peer, next: [0; PATHS], sent: BTreeSet::new(), taken: BTreeSet::new() });
     }
     ends.try_into().map_err(|_| arbitrary::Error::IncorrectFormat)
 }
@@ -77,21 +85,24 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 let mut bytes = vec![0; OVERHEAD + text.len()];
                 bytes[HEADER..HEADER + text.len()].copy_from_slice(&text);
                 let end = &mut ends[at];
-                end.next += if u.ratio(1, 16)? { u64::from(u.arbitrary::<u32>()?) } else { 0 };
-                if end.tunnel.seal(now, end.peer, end.next, &mut bytes).is_ok() {
-                    end.sent.insert((end.next, text));
+                let path = PathId(u.int_in_range(0..=PATHS as u8 - 1)?);
+                let next = &mut end.next[usize::from(path.0)];
+                *next += if u.ratio(1, 16)? { u64::from(u.arbitrary::<u32>()?) } else { 0 };
+                if end.tunnel.seal(now, end.peer, path, *next, &mut bytes).is_ok() {
+                    end.sent.insert((path, *next, text));
                     underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes });
                 }
-                end.next += 1;
+                *next += 1;
                 None
             }
             4 => {
                 let size = u.arbitrary()?;
+                let path = PathId(u.arbitrary()?);
                 let end = &mut ends[at];
                 match u.int_in_range(0..=2_u8)? {
-                    0 => end.tunnel.lost(now, end.peer, size),
-                    1 => end.tunnel.acknowledged(end.peer, size),
-                    _ => end.tunnel.too_big(now, end.peer, size),
+                    0 => end.tunnel.lost(now, end.peer, path, size),
+                    1 => end.tunnel.acknowledged(end.peer, path, size),
+                    _ => end.tunnel.too_big(now, end.peer, path, size),
                 }
                 None
             }
@@ -114,7 +125,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                     // Arbitrary bytes follow the header: without keys they are parsed as frames.
                     5 | 6 if bytes.len() >= OVERHEAD => {
                         changed.bytes.truncate(HEADER);
-                        changed.bytes[0] = if u.arbitrary()? { 5 } else { 0x85 };
+                        changed.bytes[0] = u.arbitrary::<u8>()? & 0xf0 | 5;
                         changed.bytes[4..8].copy_from_slice(&u.arbitrary::<[u8; 4]>()?);
                         let frame: [u8; 9] = u.arbitrary()?;
                         changed.bytes.push(frame[0] % 8);
@@ -136,11 +147,12 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         if let Some(Datagram { to, from, mut bytes }) = arrival {
             let end = &mut ends[to];
             *given[to].entry(from).or_default() += bytes.len() as i64;
-            if let Arrival::Link { number, frames, .. } = end.tunnel.handle_datagram(now, from, &mut bytes) {
+            if let Arrival::Link { path, number, frames, .. } = end.tunnel.handle_datagram(now, from, &mut bytes) {
                 let text = bytes[frames].to_vec();
                 if keys {
-                    assert!(ends[to].taken.insert(number), "packet {number} arrived twice");
-                    assert!(ends[1 - to].sent.contains(&(number, text)), "packet {number} was never sent");
+                    assert!(ends[to].taken.insert((path, number)), "packet {number} of {path:?} arrived twice");
+                    let sent = &ends[1 - to].sent;
+                    assert!(sent.contains(&(path, number, text)), "packet {number} of {path:?} was never sent");
                 }
             }
         }
@@ -151,7 +163,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             }
             while let Some(transmit) = end.tunnel.poll_transmit() {
                 // An address that is not known to be the peer's receives no more bytes than it has sent.
-                if Some(transmit.to) != end.tunnel.address(end.peer) && transmit.to != address(1 - at as u8) {
+                let is_known = (0..PATHS as u8).any(|path| end.tunnel.address(end.peer, PathId(path)) == Some(transmit.to));
+                if !is_known && transmit.to != address(1 - at as u8) {
                     let given = given[at].entry(transmit.to).or_default();
                     *given -= transmit.bytes.len() as i64;
                     assert!(*given >= 0 || !keys, "{} received more bytes than it sent", transmit.to);

@@ -1,11 +1,11 @@
-//! Tests two ends of a two-ended link over a channel that loses, duplicates and reorders frames: no packet arrives
+//! Tests two ends of a two-ended link over up to three paths that lose, duplicate and reorder frames: no packet arrives
 //! twice. With invalid frames in between, memory stays bounded and output ends.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, Medium, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, Medium, PathId, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port};
 use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
@@ -33,19 +33,20 @@ fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
 /// An end, and the packets that it has sent and delivered.
 struct End {
     node: TwoEnded,
-    sent: Vec<Packet>,
+    /// Frames in flight, each with its port.
+    sent: Vec<(Port, Packet)>,
     taken: Vec<u32>,
 }
 
-fn take(sent: &mut Vec<Packet>, taken: &mut Vec<u32>, output: Output<()>) {
+fn take(sent: &mut Vec<(Port, Packet)>, taken: &mut Vec<u32>, output: Output<()>) {
     match output {
         Output::Transmit(Port::WIRED, _, packet) => {
             if let Body::Datagram { number } = packet.body {
                 taken.push(number);
             }
         }
-        Output::Transmit(_, _, packet) => {
-            sent.push(packet);
+        Output::Transmit(port, _, packet) => {
+            sent.push((port, packet));
             if sent.len() > ON_THE_WAY {
                 sent.remove(0);
             }
@@ -83,6 +84,9 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
                 delivered: u.arbitrary()?,
                 useful: u.arbitrary()?,
                 marked: u.arbitrary()?,
+                arrived: u.arbitrary()?,
+                back: u.arbitrary()?,
+                path: u.int_in_range(0..=3)?,
             };
             Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..plain }
         }
@@ -94,7 +98,13 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let config = config(u)?;
-    let mut ends = [0, 1].map(|_| End { node: TwoEnded::new(config.clone()), sent: Vec::new(), taken: Vec::new() });
+    let mut more = Vec::new();
+    for _ in 0..u.int_in_range(0..=2_u8)? {
+        let rate = if u.arbitrary()? { RateRule::Auto } else { RateRule::Fixed(u.int_in_range(0..=20_000_000)?) };
+        more.push((rate, u16::from(u.arbitrary::<u8>()?)));
+    }
+    let node = || TwoEnded::new(config.clone()).over(&more);
+    let mut ends = [0, 1].map(|_| End { node: node(), sent: Vec::new(), taken: Vec::new() });
     let (mut now, mut next, mut honest) = (Instant::ZERO, 0, true);
     steps(u, 400, |u| {
         let at = usize::from(u.arbitrary::<bool>()?);
@@ -109,7 +119,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             }
             1 => {
                 honest = false;
-                Some((Port::WIRELESS, hostile(u)?))
+                Some((Port(Port::WIRELESS.0 + u.int_in_range(0..=3_u16)?), hostile(u)?))
             }
             2 => {
                 let body = Body::Tcp(Segment::default());
@@ -125,12 +135,12 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 let sent = &mut ends[1 - at].sent;
                 let index = if u.ratio(1, 4)? { usize::from(u.arbitrary::<u8>()?) } else { 0 };
                 match (sent.get(index).copied(), kind) {
-                    (Some(packet), 7) => Some((Port::WIRELESS, packet)),
+                    (Some(frame), 7) => Some(frame),
                     (Some(_), 8) => {
                         sent.remove(index);
                         None
                     }
-                    (Some(_), _) => Some((Port::WIRELESS, sent.remove(index))),
+                    (Some(_), _) => Some(sent.remove(index)),
                     (None, _) => None,
                 }
             }
@@ -143,12 +153,12 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         for End { node, taken, .. } in &mut ends {
             let sizes = node.hop().sizes();
             assert!(
-                sizes.symbols <= 14_913 && sizes.transmissions <= 1 << 17 && sizes.planned <= 6 * 14_913,
+                sizes.symbols <= 14_913 && sizes.transmissions <= 3 << 17 && sizes.planned <= 6 * 14_913,
                 "{sizes:?}"
             );
             assert!(sizes.held <= 14_914 && sizes.span <= 1 << 16 && sizes.waiting <= config.queue.unwrap_or(14_913) as usize, "{sizes:?}");
-            let auto = config.rate == RateRule::Auto;
-            assert!(!auto || (8_000..=100_000_000_000).contains(&node.hop().rate()), "{}", node.hop().rate());
+            let rate = node.hop().rate(PathId::FIRST);
+            assert!(config.rate != RateRule::Auto || (8_000..=100_000_000_000).contains(&rate), "{rate}");
             assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
             if honest {
                 let mut taken = taken.clone();

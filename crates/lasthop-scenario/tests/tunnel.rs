@@ -27,12 +27,12 @@ fn a_whole_configuration() {
     assert_eq!(tunnel.mode, Mode::Tun { listen, address: Vec::new(), routes: Routes::Allowed });
     let [shore, van] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
     assert_eq!(shore.public_key.unwrap()[..4], [0xde, 0x9e, 0xdb, 0x7d]);
-    assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
+    assert_eq!(shore.paths[0].endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
     assert_eq!((shore.keepalive, van.keepalive), (Some(Duration::from_secs(10)), None));
     assert_eq!(van.allowed[2], "192.0.2.1/32".parse().unwrap());
-    assert_eq!((shore.rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, Some(50)));
+    assert_eq!((shore.paths[0].rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, Some(50)));
     assert_eq!((shore.ab.get(), van.ab.get()), (0.1, 0.0));
-    assert_eq!((van.rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, None));
+    assert_eq!((van.paths[0].rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, None));
     assert_eq!((tunnel.device.as_str(), tunnel.log.as_str()), ("lasthop0", "info"));
     assert_eq!((tunnel.metrics, tunnel.control_group), (None, None));
 }
@@ -51,6 +51,43 @@ fn without_security_an_interface_is_trusted_and_names_do_for_keys() {
     );
 }
 
+/// The first end of a van with two lines, and the other end, which answers on both.
+#[test]
+fn a_peer_has_paths_with_their_own_interface_and_rate() {
+    let head = format!("{HEAD}[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nallowed = '0.0.0.0/0'\n");
+    let lines = "endpoint = '192.0.2.9:51900'\n[[peer.path]]\nname = 'dish'\ninterface = 'eth1'\nrate = 'auto'\n\
+                 [[peer.path]]\nname = 'lte'\ninterface = 'wwan0'\nendpoint = '192.0.2.9:443'\nrate = '20 Mbps'\n";
+    let tunnel = Tunnel::parse("t.toml", &format!("{head}{lines}")).unwrap();
+    let [dish, lte] = &tunnel.peers[0].paths[..] else { panic!("{tunnel:?}") };
+    assert_eq!((dish.name.as_deref(), dish.interface.as_deref(), dish.rate), (Some("dish"), Some("eth1"), None));
+    assert_eq!(dish.endpoint.as_ref().unwrap().to_string(), "192.0.2.9:51900");
+    assert_eq!((lte.interface.as_deref(), lte.rate), (Some("wwan0"), Some(20_000_000)));
+    assert_eq!(lte.endpoint.as_ref().unwrap().to_string(), "192.0.2.9:443");
+    let answers = "[[peer.path]]\nname = 'dish'\nrate = '50 Mbps'\n[[peer.path]]\nname = 'lte'\nrate = '50 Mbps'\n";
+    let tunnel = Tunnel::parse("t.toml", &format!("{head}{answers}")).unwrap();
+    assert!(tunnel.peers[0].paths.iter().all(|path| path.endpoint.is_none() && path.interface.is_none()));
+
+    let path = |more: &str| format!("[[peer.path]]\nname = 'a'\nrate = 'auto'\n{more}");
+    for (text, expected) in [
+        (format!("{head}rate = '1 Mbps'\n{}", path("")), "t.toml:7: peer[1].rate: each [[peer.path]] has its own rate"),
+        (format!("{head}{}{}", path(""), path("")), "peer[1].path[2].name: cannot be \"a\""),
+        (format!("{head}{}", path("interface = 'eth1'\n")), "peer[1].path[1].endpoint: missing; give the host and UDP port"),
+        (format!("{head}[[peer.path]]\nname = 'a'\n"), "peer[1].path[1].rate: missing"),
+        (format!("{head}{}", path("interface = 'a/b'\n")), "peer[1].path[1].interface: cannot be \"a/b\""),
+        (format!("{head}{}", path("rat = 1\n")), "peer[1].path[1].rat: unknown key; did you mean \"rate\"?"),
+        (
+            format!("{head}endpoint = '192.0.2.9:1'\n{}{}", path(""), path("").replace("'a'", "'b'")),
+            "peer[1].path[2].name: cannot be \"b\" (another path of this peer has the same interface and endpoint)",
+        ),
+        (format!("{head}{}", path("").repeat(9)), "a peer has at most 8 paths"),
+    ] {
+        let found = message(&text);
+        assert!(found.contains(expected), "{found}\n{expected}");
+    }
+    let bridge = format!("{BRIDGE}[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nrate = '10 Mbps'\n{}", path(""));
+    assert!(message(&bridge).contains("peer[1].path: not allowed with mode = \"bridge\""), "{}", message(&bridge));
+}
+
 const BRIDGE: &str = "mode = 'bridge'\ninterface = 'eth1'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";
 
 #[test]
@@ -59,7 +96,7 @@ fn a_bridge_needs_an_interface_and_no_address() {
     let tunnel = Tunnel::parse("t.toml", &format!("{BRIDGE}{peer}")).unwrap();
     assert_eq!(tunnel.mode, Mode::Bridge { interface: "eth1".to_owned() });
     let [shore] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
-    assert_eq!((shore.silence, &shore.allowed, &shore.endpoint), (Duration::from_millis(30), &Vec::new(), &None));
+    assert_eq!((shore.silence, &shore.allowed, &shore.paths[0].endpoint), (Duration::from_millis(30), &Vec::new(), &None));
     let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\nname = 'ship'\n";
     let plain = "[[peer]]\nname = 'shore'\nrate = '10 Mbps'\nsilence = '100 ms'\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{own}trusted_interface = 'eth1'\n{plain}")).unwrap();
@@ -137,7 +174,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, silence, rate, repair, medium, queue, memory, ab",
+             keepalive, silence, rate, repair, medium, queue, memory, ab, path",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),

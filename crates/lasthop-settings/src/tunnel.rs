@@ -14,13 +14,13 @@
 //!
 //! `docs/tunnel.md` describes every key. Key files are only named here; their users read them.
 
+mod paths;
 mod values;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use lasthop_proto::rate::Rate;
 use lasthop_proto::time::Duration;
 
 use self::values::{
@@ -35,6 +35,7 @@ use crate::reading;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Auto, Choice, List, Off, Or, Positive, Whole};
 
+pub use self::paths::PeerPath;
 pub use self::values::Endpoint;
 
 /// Maximum size of a configuration, in bytes.
@@ -59,8 +60,6 @@ const MOST_ADDRESSES: usize = 16;
 const MOST_UNREPAIRED: Fraction = Fraction::HALF;
 /// Minimum memory for the packets of a peer: some 230 in flight.
 const LEAST_MEMORY: u64 = 1 << 20;
-/// Range of an end's sending rate.
-const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
 
 /// Configuration of one end.
 #[derive(Clone, PartialEq, Debug)]
@@ -177,17 +176,14 @@ pub struct Peer {
     pub public_key: Option<[u8; 32]>,
     /// File with the additional key shared by both ends, in base64.
     pub preshared_key_file: Option<PathBuf>,
-    /// Endpoint of the peer; `None` if the peer initiates, and on a bridge.
-    pub endpoint: Option<Endpoint>,
+    /// Paths to the peer, at least one. Both ends list them in the same order.
+    pub paths: Vec<PeerPath>,
     /// Inner addresses of the peer; empty on a bridge.
     pub allowed: Vec<IpNet>,
     /// Interval of keep-alives without other traffic.
     pub keepalive: Option<Duration>,
     /// On a bridge: time without packets from the peer after which it counts as disconnected.
     pub silence: Duration,
-    /// Sending rate of this end to the peer, in bits per second including the IP header and above, or on a bridge the
-    /// Ethernet header and above; `None` means the estimated rate of the hop.
-    pub rate: Option<u64>,
     /// Repair of losses in the direction of the peer.
     pub repair: Repair,
     /// Indicates whether both directions of the hop share a medium.
@@ -295,14 +291,16 @@ keys! {
         memory: ByteSize = ByteSize(64 << 20);
         /// {} | share of flows, at most 50 %, left unrepaired to [measure the gain](#what-repair-gains). Alike at both ends
         ab: Fraction = Fraction::ZERO;
+        path;
     }
 }
 
-/// Returns the table of these keys in Markdown: "tunnel" or "tunnel-peer".
+/// Returns the table of these keys in Markdown: "tunnel", "tunnel-peer" or "tunnel-path".
 pub fn key_table(name: &str) -> Option<String> {
     let rows = match name {
         "tunnel" => Keys::ROWS,
         "tunnel-peer" => PeerKeys::ROWS,
+        "tunnel-path" => paths::PathKeys::ROWS,
         _ => return None,
     };
     Some(key::table(&["key", "default", "meaning"], &[("", rows)]))
@@ -462,16 +460,17 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
             (None, None)
         }
     };
-    let (endpoint, allowed) = match mode {
-        Mode::Tun { listen, .. } => {
+    let allowed = match mode {
+        Mode::Tun { .. } => {
             refuse_keys(reader, key_names!(PeerKeys: silence), ON_A_BRIDGE)?;
-            (endpoint(reader, *listen)?, allowed(reader)?)
+            allowed(reader)?
         }
         Mode::Bridge { .. } => {
             refuse_keys(reader, key_names!(PeerKeys: endpoint, allowed, keepalive), NOT_ON_A_BRIDGE)?;
-            (None, Vec::new())
+            Vec::new()
         }
     };
+    let paths = paths::paths(reader, mode)?;
     let silence = reader.value(PeerKeys::silence)?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
         return Err(reader.refuse(PeerKeys::silence, "20 ms to 1 s, e.g. \"30 ms\"", ""));
@@ -482,10 +481,6 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         return Err(reader.refuse(PeerKeys::keepalive, "1 s to 1 h, e.g. \"10 s\", or \"off\"", ""));
     }
     let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
-    let Or(rate, _) = reader.required::<Or<Auto, Rate>>(PeerKeys::rate)?;
-    if rate.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
-        return Err(reader.refuse(PeerKeys::rate, "8 kbps to 100 Gbps, e.g. \"10 Mbps\", or \"auto\"", ""));
-    }
     let repair = reader.value(PeerKeys::repair)?;
     let medium = reader.value(PeerKeys::medium)?;
     let Or(queue, Auto) = reader.value(PeerKeys::queue)?;
@@ -498,38 +493,20 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse(PeerKeys::ab, "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));
     }
-    let rate = rate.map(|Rate(rate)| rate);
     Ok(Peer {
         name,
         public_key,
         preshared_key_file,
-        endpoint,
+        paths,
         allowed,
         keepalive,
         silence,
-        rate,
         repair,
         medium,
         queue,
         memory,
         ab,
     })
-}
-
-fn endpoint(reader: &Reader<'_>, listen: SocketAddr) -> Result<Option<Endpoint>, Error> {
-    let endpoint: Option<Endpoint> = reader.get(PeerKeys::endpoint)?;
-    if let Some(address) = endpoint.as_ref().and_then(Endpoint::address)
-        && address.is_ipv4() != listen.is_ipv4()
-        && !(listen.is_ipv6() && listen.ip().is_unspecified())
-    {
-        let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
-        return Err(reader.refuse(
-            PeerKeys::endpoint,
-            format!("an address of {kind}"),
-            format!("listen is one of {kind}"),
-        ));
-    }
-    Ok(endpoint)
 }
 
 fn allowed(reader: &Reader<'_>) -> Result<Vec<IpNet>, Error> {

@@ -46,3 +46,4 @@ pub mod signals;
 pub mod syscalls;
 pub mod tcp;
 pub mod tcp_sockets;
+pub mod unicast;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lasthop_proto::packet::Ecn;
 use lasthop_sys::poll::wait;
+use lasthop_tunnel::SocketId;
 use lasthop_tunneld::device::{Device, Reader, Writer};
 use lasthop_tunneld::engine::{Datagram, Outbox};
 use lasthop_tunneld::plan::Routed;
@@ -48,7 +49,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut taken = 0;
         while taken < PACKETS {
             let count =
-                reader.read(&device, |bytes| sending.put(Datagram { to, from: None, ecn: Ecn::NotEct, bytes }))?;
+                reader.read(&device, |bytes| sending.put(Datagram {
+                    to,
+                    socket: SocketId::default(),
+                    from: None,
+                    ecn: Ecn::NotEct,
+                    bytes,
+                }))?;
             if count == 0 {
                 break;
             }

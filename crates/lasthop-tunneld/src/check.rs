@@ -216,18 +216,32 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
         let detail = format!("{allowed} contains {own}, this end's own address; is this the other end's file?");
         findings.push(Finding::new(subject("allowed"), Outcome::Hint, detail));
     }
-    match &peer.endpoint {
-        // A reserved name (RFC 6761) indicates an unfinished file.
-        Some(endpoint) if endpoint.host().ends_with(".invalid") => {
-            let detail = format!("{endpoint} is a placeholder; set it to the host and UDP port of {}", peer.name);
-            findings.push(Finding::new(subject("endpoint"), Outcome::Missing, detail));
+    for path in &peer.paths {
+        let subject = |what: &str| subject(&path.name.as_ref().map_or(what.to_owned(), |name| format!("path {name} {what}")));
+        if let Some(interface) = &path.interface {
+            findings.push(match interfaces::index(interface) {
+                Some(_) => Finding::new(subject("interface"), Outcome::Ok, format!("{interface} exists")),
+                None => {
+                    let detail = format!("{interface} does not exist: the path waits for it");
+                    Finding::new(subject("interface"), Outcome::Hint, detail)
+                }
+            });
         }
-        Some(endpoint) => findings
-            .push(of(subject("endpoint"), resolve(&endpoint.to_string(), *listen).map(|address| address.to_string()))),
-        None => {
-            let detail = "none: this end waits for the peer's handshake";
-            findings.push(Finding::new(subject("endpoint"), Outcome::Hint, detail));
-        }
+        findings.push(match &path.endpoint {
+            // A reserved name (RFC 6761) indicates an unfinished file.
+            Some(endpoint) if endpoint.host().ends_with(".invalid") => {
+                let detail = format!("{endpoint} is a placeholder; set it to the host and UDP port of {}", peer.name);
+                Finding::new(subject("endpoint"), Outcome::Missing, detail)
+            }
+            Some(endpoint) => {
+                let resolved = resolve(&endpoint.to_string(), *listen);
+                of(subject("endpoint"), resolved.map(|address| address.to_string()))
+            }
+            None => {
+                let detail = "none: this end waits for the peer's handshake";
+                Finding::new(subject("endpoint"), Outcome::Hint, detail)
+            }
+        });
     }
     findings
 }

@@ -16,7 +16,7 @@ use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, PathId, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, TAG};
-use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, PublicKey, Start, Tunnel, TunnelConfig};
+use lasthop_tunnel::{Arrival, Carrier, Event, Origin, PeerId, PublicKey, SocketId, Start, Tunnel, TunnelConfig};
 
 use self::bridged::Bridged;
 use crate::frames;
@@ -43,6 +43,8 @@ const MOST_OUT: usize = 8_192;
 pub struct Datagram<'b> {
     /// Destination.
     pub to: SocketAddr,
+    /// Socket from which to send.
+    pub socket: SocketId,
     /// Source address, if known.
     pub from: Option<IpAddr>,
     /// ECN field of the datagram's IP header.
@@ -160,8 +162,12 @@ impl Engine {
                 continue;
             }
             // A changed peer is called at its last address, because it may have no endpoint for this end.
-            let before = gone.iter().find(|link| link.plan.key == peer.key).and_then(|link| link.path);
-            let peer = &PeerPlan { last: peer.last.or(before), ..peer.clone() };
+            let before = gone.iter().find(|link| link.plan.key == peer.key);
+            let (mut peer, mut is_known) = (peer.clone(), false);
+            for (path, before) in peer.paths.iter_mut().zip(before.iter().flat_map(|before| before.paths())) {
+                path.last = path.last.or(before.address);
+                is_known |= before.address.is_some();
+            }
             let added =
                 peer.config().and_then(|config| self.tunnel.add_peer(now, config).map_err(|error| error.to_string()));
             let PeerId(id) = added.map_err(|error| format!("peer \"{}\": {error}", peer.name))?;
@@ -171,7 +177,7 @@ impl Engine {
             }
             let tape = self.recorder.clone().map(|recorder| Tape { recorder, peer: id });
             self.links[place] = Some(Link::new(now, peer.clone(), self.carrier, tape));
-            if before.is_some() {
+            if is_known {
                 self.wake(now, PeerId(id));
             }
         }
@@ -210,7 +216,8 @@ impl Engine {
             // On a bridge the other end sends signs of life at all times.
             Inner::Bridged(_) => last,
         };
-        let patience = UNANSWERED.max(link.hop.round_trip(PathId::FIRST) * UNANSWERED_TRIPS);
+        let trip = link.hop.path_ids().map(|path| link.hop.round_trip(path)).max().unwrap_or_default();
+        let patience = UNANSWERED.max(trip * UNANSWERED_TRIPS);
         Hearing { last, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
     }
 
@@ -235,7 +242,7 @@ impl Engine {
     /// Starts a session, because data waits.
     fn wake(&mut self, now: Instant, id: PeerId) {
         let Some(link) = self.links.get(id.0 as usize).and_then(Option::as_ref) else { return };
-        let _ = self.tunnel.seal(now, id, link.next_number(), &mut [0; HEADER + TAG]);
+        let _ = self.tunnel.seal(now, id, PathId::FIRST, link.next_number(PathId::FIRST), &mut [0; HEADER + TAG]);
     }
 
     fn deliver(&mut self, packet: Packet, fits: Option<Fit>) {
@@ -246,24 +253,24 @@ impl Engine {
         }
     }
 
-    /// Handles a datagram from `from` to this end's address `to`.
+    /// Handles a datagram to this end's address `to`.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: impl Into<Origin>,
         to: Option<IpAddr>,
         ecn: Ecn,
         datagram: &mut [u8],
     ) {
-        self.newest = Some((from, to));
+        let from = from.into();
+        self.newest = Some((from.address, to));
         let arrival = self.tunnel.handle_datagram(now, from, datagram);
         self.take_events(now);
-        if let Arrival::Link { peer, number, frames } = arrival {
-            self.take_frame(now, peer, number, ecn, datagram, frames);
-            if let Some(link) = link_of(&mut self.links, peer)
-                && link.path == Some(from)
-            {
-                link.local = to;
+        if let Arrival::Link { peer, path, number, frames } = arrival {
+            self.take_frame(now, (peer, path, number), ecn, datagram, frames);
+            let path = link_of(&mut self.links, peer).and_then(|link| link.path_mut(path));
+            if let Some(path) = path.filter(|path| path.address == Some(from.address)) {
+                path.local = to;
             }
         }
     }
@@ -271,13 +278,12 @@ impl Engine {
     fn take_frame(
         &mut self,
         now: Instant,
-        id: PeerId,
-        number: u64,
+        (id, path, number): (PeerId, PathId, u64),
         ecn: Ecn,
         datagram: &mut [u8],
         frames: Range<usize>,
     ) {
-        let Some(link) = link_of(&mut self.links, id) else { return };
+        let Some(link) = link_of(&mut self.links, id).filter(|link| link.hop.has_path(path)) else { return };
         let bytes = &mut datagram[frames];
         // A data frame: the mark applies to the packet in it.
         if ecn == Ecn::Ce
@@ -287,11 +293,11 @@ impl Engine {
             link.counters.marked_lost += 1;
             return;
         }
-        let Some(frame) = frames::read(bytes, link.near()) else {
+        let Some(frame) = frames::read(bytes, link.near(), |path| link.own(path)) else {
             link.counters.foreign += 1;
             return;
         };
-        link.hop.handle_frame(now, PacketNumber(number), bytes.len() as u32, frame);
+        link.hop.handle_frame(now, path, PacketNumber(number), bytes.len() as u32, frame);
         self.take_items(now, id);
         self.take_fates(now, id);
     }
@@ -323,10 +329,12 @@ impl Engine {
             Some(_) => tracing::info!(peer = name, "circuit breaker closed: loss decreased; repair resumed"),
             None => {}
         }
-        while let Some((size, fate)) = link.poll_fate() {
-            match fate {
-                Fate::Arrived(_) => self.tunnel.acknowledged(id, size),
-                Fate::Lost(_) => self.tunnel.lost(now, id, size),
+        for path in link.hop.path_ids() {
+            while let Some((size, fate)) = link.poll_fate(path) {
+                match fate {
+                    Fate::Arrived(_) => self.tunnel.acknowledged(id, path, size),
+                    Fate::Lost(_) => self.tunnel.lost(now, id, path, size),
+                }
             }
         }
     }
@@ -352,10 +360,14 @@ impl Engine {
                 Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session established"),
                 Event::Down { .. } => tracing::info!(peer = name, "session ended"),
                 Event::Unreachable { .. } => tracing::warn!(peer = name, "peer does not answer"),
-                Event::Path { address, .. } => {
-                    tracing::info!(peer = name, address = link::shown(address), "peer address updated")
+                Event::Path { path, address, .. } => {
+                    let (path, address) = (link.path_name(path), link::shown(address));
+                    tracing::info!(peer = name, path, address, "peer address updated")
                 }
-                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU updated (bytes per datagram)"),
+                Event::Size { path, size, .. } => {
+                    let path = link.path_name(path);
+                    tracing::info!(peer = name, path, size, "path MTU updated (bytes per datagram)")
+                }
                 Event::ClockBehind { .. } => tracing::warn!(
                     peer = name,
                     "this machine's clock was set back; continuing from the time that the peer knows"
@@ -372,13 +384,13 @@ impl Engine {
             }
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             match event {
-                Event::Up { capabilities, start, .. } => link.on_up(now, capabilities, start),
+                Event::Up { capabilities, paths, start, .. } => link.on_up(now, capabilities, paths, start),
                 Event::Down { .. } => {
                     link.on_down(now);
                     self.take_items(now, peer);
                 }
-                Event::Path { address, size, .. } => link.on_path(now, address, size),
-                Event::Size { size, .. } => link.on_size(size),
+                Event::Path { path, address, size, .. } => link.on_path(now, path, address, size),
+                Event::Size { path, size, .. } => link.on_size(path, size),
                 Event::Unreachable { .. }
                 | Event::ClockBehind { .. }
                 | Event::Version { .. }
@@ -387,11 +399,14 @@ impl Engine {
         }
     }
 
-    /// Reports that the system refused a datagram of `size` bytes to `to` because it was too big.
-    pub fn too_big(&mut self, now: Instant, to: SocketAddr, size: u16) {
-        for index in 0..self.links.len() {
-            if self.links[index].as_ref().is_some_and(|link| link.path == Some(to)) {
-                self.tunnel.too_big(now, PeerId(index as u32), size);
+    /// Reports that the system refused a datagram of `size` bytes to `to` on a socket because it was too big.
+    pub fn too_big(&mut self, now: Instant, (to, socket): (SocketAddr, SocketId), size: u16) {
+        for (link, id) in self.links.iter().zip(0..) {
+            let Some(link) = link else { continue };
+            for ((path, plan), number) in link.paths().iter().zip(&link.plan.paths).zip(0..) {
+                if path.address == Some(to) && plan.socket == socket.0 {
+                    self.tunnel.too_big(now, PeerId(id), PathId(number), size);
+                }
             }
         }
         self.take_events(now);
@@ -435,14 +450,14 @@ impl Engine {
             self.send_to(now, PeerId(index as u32), outbox);
         }
         while let Some(transmit) = self.tunnel.poll_transmit() {
-            let known = self.links().find(|link| link.path == Some(transmit.to)).and_then(|link| link.local);
+            let known = self.links().find_map(|link| link.path_to(transmit.to)).and_then(|path| path.local);
             let newest = self.newest.filter(|(from, _)| *from == transmit.to).and_then(|(_, local)| local);
             let (from, ecn) = (newest.or(known), Ecn::NotEct);
             if !self.addressed.contains(&transmit.to) {
                 self.addressed.truncate(MOST_ADDRESSED - 1);
                 self.addressed.push_front(transmit.to);
             }
-            outbox.put(Datagram { to: transmit.to, from, ecn, bytes: &transmit.bytes });
+            outbox.put(Datagram { to: transmit.to, socket: transmit.socket, from, ecn, bytes: &transmit.bytes });
         }
         self.take_events(now);
     }
@@ -463,14 +478,17 @@ impl Engine {
                 Frame::Data(_, _, packet) | Frame::Bare(packet) => packet.ecn(),
                 _ => Ecn::NotEct,
             };
-            let number = link.on_frame(&outgoing, self.scratch.len());
+            let (path, number) = (outgoing.path, link.on_frame(&outgoing, self.scratch.len()));
             let heard = self.tunnel.heard(id);
             if outgoing.frame.elicits() && link.asked.is_none_or(|asked| heard >= Some(asked)) {
                 link.asked = Some(now);
             }
-            // If the session has ended, the datagram is lost as it would be on the path.
-            if let Ok(to) = self.tunnel.seal(now, id, number, &mut self.scratch) {
-                outbox.put(Datagram { to, from: link.local, ecn, bytes: &self.scratch });
+            let Some(number) = number else { continue };
+            let (local, socket) = link.socket(path);
+            // If the session has ended, or the peer has no address on the path yet, the datagram is lost as it would be on
+            // the path.
+            if let Ok(to) = self.tunnel.seal(now, id, path, number, &mut self.scratch) {
+                outbox.put(Datagram { to, socket, from: local, ecn, bytes: &self.scratch });
                 self.was_heard(now, id);
             }
         }

@@ -78,7 +78,7 @@ fn callers_who_are_refused_are_named_now_and_then() {
         let peer = PeerConfig {
             key: called,
             preshared: Default::default(),
-            paths: vec![PathConfig::to(Some(address(1)))],
+            paths: vec![lasthop_tunnel::PathConfig::to(Some(address(1)))],
             allowed: Vec::new(),
             keepalive: Some(Duration::from_secs(1)),
         };
@@ -106,7 +106,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
     let mut world = World::new(0);
     world.offer(0, packet(0, GRE, 0, 500));
     world.run(500);
-    let mut number = world.link(0).next_number();
+    let mut number = world.link(0).next_number(PathId::FIRST);
     for _ in 0..30_000 {
         let length = 1 + world.draw() as usize % 1_300;
         let mut datagram = vec![0; HEADER + length + TAG];
@@ -116,7 +116,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
         // Valid and invalid kinds of frames.
         datagram[HEADER] = world.draw() as u8 % 16;
         number += 1 + if world.draw().is_multiple_of(100) { world.draw() % 5_000 } else { 0 };
-        world.ends[0].tunnel.seal(world.now, PeerId(0), number, &mut datagram).unwrap();
+        world.ends[0].tunnel.seal(world.now, PeerId(0), PathId::FIRST, number, &mut datagram).unwrap();
         world.ends[1].handle_datagram(world.now, address(0), None, Ecn::NotEct, &mut datagram);
         world.now += Duration::from_micros(200);
     }

@@ -9,8 +9,10 @@ use lasthop_tunnel::{Entropy, PrivateKey};
 use super::*;
 use crate::inner::look::look;
 use crate::link::Tally;
-use crate::plan::{Own, Routed};
+use crate::plan::{Own, PathPlan, Routed};
 
+#[path = "engine_path_tests.rs"]
+mod paths;
 #[path = "engine_restart_tests.rs"]
 mod restarts;
 
@@ -30,12 +32,14 @@ fn plan(end: usize) -> Plan {
         name: "other".to_owned(),
         key: keys[1 - end].public().0,
         preshared: None,
-        last: None,
-        endpoint: (end == 0).then(|| address(1)),
+        paths: vec![PathPlan {
+            endpoint: (end == 0).then(|| address(1)),
+            rate: Some(10_000_000),
+            ..PathPlan::default()
+        }],
         allowed: vec![(IpAddr::from([10, 0, 1 - end as u8, 0]), 24)],
         keepalive: None,
         silence: 40 * MS,
-        rate: Some(10_000_000),
         codes: true,
         shared: false,
         queue: None,
@@ -48,6 +52,7 @@ fn plan(end: usize) -> Plan {
         own: Own::Key(keys[end].to_base64()),
         device: "test".to_owned(),
         peers: vec![peer],
+        interfaces: Vec::new(),
     }
 }
 
@@ -212,7 +217,7 @@ fn a_peer_that_a_reload_changes_is_reached_at_once() {
         }
         world.run(1_000);
         let mut peers = plan(changed).peers;
-        peers[0].rate = Some(5_000_000);
+        peers[0].paths[0].rate = Some(5_000_000);
         let now = world.now;
         world.ends[changed].configure(now, &peers).unwrap();
         world.run(500);
@@ -239,7 +244,7 @@ fn a_rate_is_found() {
         world.rate = Some(5_000_000);
         for end in 0..2 {
             let mut plan = plan(end);
-            plan.peers[0].rate = None;
+            plan.peers[0].paths[0].rate = None;
             world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now, None).unwrap();
         }
         for number in 0..6_000 {
@@ -293,7 +298,7 @@ fn an_end_that_moves_is_followed() {
         world.run(1);
     }
     world.run(2_000);
-    assert_eq!(world.link(1).path, Some(world.seen_as));
+    assert_eq!(world.link(1).paths()[0].address, Some(world.seen_as));
     let got = [0, 1].map(|end| numbers(&world.got[end]));
     assert_eq!(got[1], (0..3_000).collect::<Vec<_>>());
     // Packets to the old address were repaired, or are a short gap.

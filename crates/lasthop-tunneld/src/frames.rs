@@ -8,11 +8,12 @@
 //! | feedback | 16 to 23: 1, largest packet 4, delay in µs 3, first missing symbol 4, delivered 4, useful 4, then fields selected by the three lowest bits: |
 //! | | bit 0: 16 bytes for packets before the largest (absent: all arrived); bit 1: 16 bytes for symbols after the missing one (absent: none arrived); |
 //! | | bit 2, to ends that can read it: 4 bytes, number of packets marked CE (absent: 0) |
+//! | | then, with several paths: path 1, time of arrival of the largest packet in µs 4, distance of the 16 bytes from it 2 (absent: 0) |
 //! | floor | 32: 1, symbol 4 |
 //! | probe | 33: 1 |
 //! | unrepaired packet | 34: 1, packet |
 
-use lasthop_proto::link::hybrid::{Class, Feedback, Frame, Label, PacketNumber, Symbol, WINDOW, Window, expand};
+use lasthop_proto::link::hybrid::{Class, Feedback, Frame, Label, PacketNumber, PathId, Symbol, WINDOW, Window, expand};
 use lasthop_proto::time::Duration;
 
 use crate::inner::packet::{Packet, Vector};
@@ -36,11 +37,16 @@ const LONGEST_DELAY: u64 = (1 << 24) - 1;
 pub struct Near {
     /// Last symbol of the other end.
     pub symbol: Symbol,
-    /// Next packet number of this end, as on the wire.
-    pub own_packet: PacketNumber,
     /// Next symbol of this end.
     pub own_symbol: Symbol,
-    /// First packet number of this end since the other end last restarted; feedback on earlier packets is invalid.
+}
+
+/// Packet numbers of this end on a path, as on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// Next packet number.
+    pub next: PacketNumber,
+    /// First packet number since the other end last restarted; feedback on earlier packets is invalid.
     pub offset: u64,
 }
 
@@ -101,6 +107,12 @@ fn write_feedback(feedback: &Feedback, to: &mut Vec<u8>) {
     if marked != 0 {
         to.extend_from_slice(&feedback.marked.to_be_bytes());
     }
+    let Feedback { path: PathId(path), arrived, back, .. } = feedback;
+    if (*path, *arrived, *back) != (0, 0, 0) {
+        to.push(*path);
+        to.extend_from_slice(&arrived.to_be_bytes());
+        to.extend_from_slice(&back.to_be_bytes());
+    }
 }
 
 /// Cursor over the remaining bytes.
@@ -123,8 +135,9 @@ impl Reader<'_> {
     }
 }
 
-/// Parses a frame; `None` if it is incomplete, or contains an invalid packet.
-pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
+/// Parses a frame; `None` if it is incomplete, or contains an invalid packet. `own` returns this end's numbers on a path,
+/// if there is one with that number.
+pub fn read(bytes: &[u8], near: Near, own: impl FnOnce(PathId) -> Option<Own>) -> Option<Frame<Packet>> {
     let mut from = Reader(bytes);
     let [kind] = from.take()?;
     if let Some(class) = Class::from_byte(kind) {
@@ -143,23 +156,35 @@ pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
         FLOOR => Frame::Floor(Symbol(expand(from.word()?, near.symbol.0))),
         PROBE => Frame::Probe,
         BARE => return Some(Frame::Bare(Packet::arrived(from.0)?)),
-        FEEDBACK..=23 => Frame::Feedback(read_feedback(kind, &mut from, near)?),
+        FEEDBACK..=23 => Frame::Feedback(read_feedback(kind, &mut from, near, own)?),
         _ => return None,
     };
     // Trailing bytes belong to a later version.
     Some(frame)
 }
 
-fn read_feedback(kind: u8, from: &mut Reader<'_>, near: Near) -> Option<Feedback> {
-    let largest = expand(from.word()?, near.own_packet.0).checked_sub(near.offset)?;
+fn read_feedback(
+    kind: u8,
+    from: &mut Reader<'_>,
+    near: Near,
+    own: impl FnOnce(PathId) -> Option<Own>,
+) -> Option<Feedback> {
+    let largest = from.word()?;
     let delay = Duration::from_micros(from.three()?.into());
     let floor = Symbol(expand(from.word()?, near.own_symbol.0));
     let (delivered, useful) = (from.word()?, from.word()?);
     let received = if kind & SOME_MISSING != 0 { u128::from_be_bytes(from.take()?) } else { u128::MAX };
     let beyond = if kind & SOME_BEYOND != 0 { u128::from_be_bytes(from.take()?) } else { 0 };
     let marked = if kind & SOME_MARKED != 0 { from.word()? } else { 0 };
-    let largest = PacketNumber(largest);
-    Some(Feedback { largest, delay, received, floor, beyond, delivered, useful, marked, ..Feedback::default() })
+    let (path, arrived, back) = match from.take() {
+        Some([path, a, b, c, d, e, f]) => {
+            (PathId(path), u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]))
+        }
+        None => (PathId::FIRST, 0, 0),
+    };
+    let own = own(path)?;
+    let largest = PacketNumber(expand(largest, own.next.0).checked_sub(own.offset)?);
+    Some(Feedback { path, largest, delay, back, received, floor, beyond, delivered, useful, marked, arrived })
 }
 
 /// Returns the number closest to `near` whose low 24 bits are `low`.
@@ -176,12 +201,13 @@ const fn expand_three(low: u32, near: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const NEAR: Near = Near {
-        symbol: Symbol(0x1_0000_0005),
-        own_packet: PacketNumber(0x2_0000_0100),
-        own_symbol: Symbol(77),
-        offset: 0x2_0000_0000,
-    };
+    const NEAR: Near = Near { symbol: Symbol(0x1_0000_0005), own_symbol: Symbol(77) };
+
+    /// Returns the numbers of two paths.
+    fn own(PathId(path): PathId) -> Option<Own> {
+        let offset = [0x2_0000_0000, 0x3_0000_0000].get(usize::from(path)).copied()?;
+        Some(Own { next: PacketNumber(offset + 0x100), offset })
+    }
 
     fn packet() -> Packet {
         let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -210,6 +236,16 @@ mod tests {
             (Frame::Feedback(Feedback { received: 5, ..feedback }), 36),
             (Frame::Feedback(Feedback { beyond: 5, received: 0, ..feedback }), 52),
             (Frame::Feedback(Feedback { marked: 9, ..feedback }), 24),
+            (
+                Frame::Feedback(Feedback {
+                    path: PathId(1),
+                    largest: PacketNumber(0x3_0000_0050),
+                    arrived: u32::MAX,
+                    back: 260,
+                    ..feedback
+                }),
+                27,
+            ),
             (Frame::Floor(Symbol(0x0_ffff_fff0)), 5),
             (Frame::Probe, 1),
             (Frame::Bare(packet()), 1 + 24),
@@ -222,7 +258,7 @@ mod tests {
             let mut bytes = Vec::new();
             write(&frame, &mut bytes);
             assert_eq!(bytes.len(), length, "{frame:?}");
-            let read_back = read(&bytes, NEAR).unwrap();
+            let read_back = read(&bytes, NEAR, own).unwrap();
             match (&frame, read_back) {
                 // The sender numbers its packets from 0; on the wire they have an offset.
                 (Frame::Feedback(written), Frame::Feedback(read)) => {
@@ -232,26 +268,32 @@ mod tests {
             }
             for end in 0..length {
                 // A truncated combination is a valid combination.
-                let part = read(&bytes[..end], NEAR);
-                assert!(part.is_none() || matches!(frame, Frame::Repair(..)), "{end} bytes of {frame:?}");
+                let part = read(&bytes[..end], NEAR, own);
+                let is_valid = match &frame {
+                    Frame::Repair(..) => true,
+                    // Without all of the last fields, it is feedback on the first path.
+                    Frame::Feedback(feedback) if feedback.path != PathId::FIRST => end >= length - 7,
+                    _ => false,
+                };
+                assert!(part.is_none() || is_valid, "{end} bytes of {frame:?}");
             }
         }
-        assert_eq!(read(&[3, 0, 0, 0, 0, 0], NEAR), None);
-        assert_eq!(read(&[24; 60], NEAR), None);
+        assert_eq!(read(&[3, 0, 0, 0, 0, 0], NEAR, own), None);
+        assert_eq!(read(&[24; 60], NEAR, own), None);
     }
 
     #[test]
     fn what_is_said_of_packets_before_the_offset_is_not_heard() {
         let mut bytes = Vec::new();
         write(&Frame::Feedback(Feedback { largest: PacketNumber(0x1_ffff_ffff), ..Feedback::default() }), &mut bytes);
-        assert_eq!(read(&bytes, NEAR), None);
+        assert_eq!(read(&bytes, NEAR, own), None);
     }
 
     proptest::proptest! {
         /// Arbitrary input parses to bounded values that can be written again.
         #[test]
         fn anything_can_be_read(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-            if let Some(frame) = read(&bytes, NEAR) {
+            if let Some(frame) = read(&bytes, NEAR, own) {
                 let mut written = Vec::new();
                 write(&frame, &mut written);
                 proptest::prop_assert!(written.len() <= bytes.len());

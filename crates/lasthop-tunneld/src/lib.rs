@@ -32,6 +32,7 @@ pub mod plan;
 pub mod recording;
 pub mod secrets;
 pub mod socket;
+pub mod sockets;
 
 /// Name of the daemon in messages.
 pub(crate) const WHO: &str = "tunnel";

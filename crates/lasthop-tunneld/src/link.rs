@@ -1,4 +1,6 @@
-//! One peer: repair of the path to it, numbering of its packets, and its MTU.
+//! One peer: repair of the paths to it, numbering of its packets, and their MTU.
+
+mod path;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -10,15 +12,17 @@ use lasthop_proto::link::hybrid::{
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::OVERHEAD;
-use lasthop_tunnel::{Capabilities, Carrier, Mac, Start};
+use lasthop_tunnel::{Capabilities, Carrier, Mac, SocketId, Start};
 
 use crate::comparison::{Comparison, Findings};
-use crate::frames::{DATA, Near};
+use crate::frames::{DATA, Near, Own};
 use crate::inner::frame::ETHERNET;
 use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::plan::PeerPlan;
 use crate::recording::hop::{RecordedHop, Tape};
+
+pub use self::path::LinkPath;
 
 /// Capability to decode packets from combinations.
 pub const CODES: Capabilities = Capabilities(1);
@@ -34,11 +38,6 @@ const LAG: Duration = Duration::from_millis(3);
 /// Target and interval of the queue (docs/models/two-ended-link.md).
 const TARGET: Duration = Duration::from_millis(40);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which a new path is assumed to have the interface's MTU, until the search knows its MTU: six probes, one
-/// per second.
-const OPTIMISM: Duration = Duration::from_secs(7);
-/// Maximum number of transmissions whose sizes are remembered.
-const MOST_SIZES: usize = 1 << 15;
 
 /// Maximum time for which a packet waits for a session: after it, the sender has given the packet up or retransmitted
 /// it.
@@ -98,27 +97,16 @@ pub struct Link {
     pub counters: LinkCounters,
     /// Counters of the link before its last restart.
     before: Counters,
-    /// Wire number of the hop's packet 0.
-    offset: u64,
-    /// Datagram sizes by the hop's packet number, starting at `first_size`.
-    sizes: VecDeque<(u16, Arm)>,
-    first_size: u64,
+    /// Paths of the configuration by number. The hop has those that the other end has as well.
+    paths: Vec<LinkPath>,
     /// Packets from the device that wait for a session, with their arrival times.
     early: VecDeque<(Instant, Packet)>,
     /// True if there is a session.
     pub up: bool,
     /// Start of the session.
     pub since: Option<Instant>,
-    /// Address of the peer.
-    pub path: Option<SocketAddr>,
-    /// Address of this end that the peer sends to.
-    pub local: Option<IpAddr>,
     /// Time of the first transmission since the peer was last heard that requires an answer.
     pub asked: Option<Instant>,
-    /// Maximum UDP payload that the path is known to carry, in bytes; and the end of the time in which a larger size is
-    /// assumed.
-    size: u16,
-    optimistic_until: Option<Instant>,
     /// Comparison with unrepaired flows, if enabled.
     comparison: Option<Comparison>,
     /// True if the peer accepts unrepaired packets.
@@ -137,17 +125,11 @@ impl Link {
             hop: RecordedHop::new(now, config(&plan, CODES, 28), LAG, &plan.name, tape),
             counters: LinkCounters::default(),
             before: Counters::default(),
-            offset: 0,
-            sizes: VecDeque::new(),
-            first_size: 0,
+            paths: vec![LinkPath::default(); plan.paths.len()],
             early: VecDeque::new(),
             up: false,
             since: None,
-            path: None,
-            local: None,
             asked: None,
-            size: lasthop_tunnel::pmtu::BASE,
-            optimistic_until: None,
             comparison: (plan.ab > 0).then(|| Comparison::new(plan.ab, plan.ab_keys)),
             takes_bare: false,
             reads_marks: false,
@@ -162,8 +144,8 @@ impl Link {
         self.before.plus(&self.hop.counters())
     }
 
-    /// Handles the start of a session.
-    pub fn on_up(&mut self, now: Instant, capabilities: Capabilities, start: Start) {
+    /// Handles the start of a session with `paths` paths.
+    pub fn on_up(&mut self, now: Instant, capabilities: Capabilities, paths: u8, start: Start) {
         self.up = true;
         self.takes_bare = capabilities.0 & BARE.0 != 0;
         self.reads_marks = capabilities.0 & MARKS.0 != 0;
@@ -174,13 +156,18 @@ impl Link {
         }
         self.since = Some(now);
         self.counters.starts += 1;
-        self.offset += self.hop.near_own(PathId::FIRST).0.0;
+        // Every path starts at the largest number, which the other end learned or exceeds what it learned.
+        let offset = self.hop.path_ids().map(|path| self.next_number(path)).max().unwrap_or(0);
+        self.paths.iter_mut().for_each(|path| path.begin_anew(offset));
         // Waiting packets were not sent: they are neither dropped nor counted twice.
         let gone = self.hop.counters();
         self.before = self.before.plus(&Counters { dropped: 0, ..gone });
-        self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost()));
-        self.sizes.clear();
-        self.first_size = 0;
+        let more = (1..paths).map(PathId).map(|path| {
+            let plan = self.plan.paths.get(usize::from(path.0));
+            (rate_rule(plan.and_then(|plan| plan.rate)), self.cost(path) + crate::plan::ADDED)
+        });
+        let more: Vec<_> = more.collect();
+        self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost(PathId::FIRST)), more);
         self.offer_early(now);
     }
 
@@ -249,76 +236,105 @@ impl Link {
         self.comparison.as_mut().map(|comparison| comparison.findings(given_up))
     }
 
-    /// Handles a new address of the peer.
-    pub fn on_path(&mut self, now: Instant, address: SocketAddr, size: u16) {
-        (self.path, self.size) = (Some(address), size);
-        self.optimistic_until = Some(now + OPTIMISM);
-        self.hop.on_new_path(now, self.cost() + crate::plan::ADDED);
+    /// Returns the paths of the configuration.
+    pub fn paths(&self) -> &[LinkPath] {
+        &self.paths
     }
 
-    /// Handles a new MTU of the path.
-    pub fn on_size(&mut self, size: u16) {
-        // Above the base, the search is past the first, largest size; a decrease shows a narrower path.
-        if size > lasthop_tunnel::pmtu::BASE || size < self.size {
-            self.optimistic_until = None;
+    /// Returns a path of the configuration.
+    pub fn path_mut(&mut self, path: PathId) -> Option<&mut LinkPath> {
+        self.paths.get_mut(usize::from(path.0))
+    }
+
+    /// Returns the path on which the peer has an address.
+    pub fn path_to(&self, address: SocketAddr) -> Option<&LinkPath> {
+        self.paths.iter().find(|path| path.address == Some(address))
+    }
+
+    /// Returns the name of a path; empty if the configuration names none.
+    pub fn path_name(&self, path: PathId) -> &str {
+        self.plan.paths.get(usize::from(path.0)).map_or("", |path| &path.name)
+    }
+
+    /// Returns this end's address on a path, if it is known, and the socket from which to send.
+    pub fn socket(&self, path: PathId) -> (Option<IpAddr>, SocketId) {
+        let index = usize::from(path.0);
+        let socket = self.plan.paths.get(index).map_or(0, |path| path.socket);
+        (self.paths.get(index).and_then(|path| path.local), SocketId(socket))
+    }
+
+    /// Handles a new address of the peer on a path.
+    pub fn on_path(&mut self, now: Instant, path: PathId, address: SocketAddr, size: u16) {
+        let Some(state) = self.path_mut(path) else { return };
+        state.move_to(now, address, size);
+        // Before the session starts, the hop has only the first path.
+        if self.hop.has_path(path) {
+            self.hop.on_new_path(now, path, self.cost(path) + crate::plan::ADDED);
         }
-        self.size = size;
     }
 
-    /// Returns the number of header bytes before a datagram that count towards an MTU.
-    fn headers(&self) -> u16 {
+    /// Handles a new MTU of a path.
+    pub fn on_size(&mut self, path: PathId, size: u16) {
+        if let Some(path) = self.path_mut(path) {
+            path.on_size(size);
+        }
+    }
+
+    /// Returns the number of header bytes before a datagram on a path that count towards an MTU.
+    fn headers(&self, path: &LinkPath) -> u16 {
         let (carrier, _) = self.carrier;
-        self.path.map_or(28, |path| carrier.headers(path))
+        path.address.map_or(28, |address| carrier.headers(address))
     }
 
-    /// Returns the number of header bytes before a datagram that need time on the hop.
-    fn cost(&self) -> u16 {
+    /// Returns the number of header bytes before a datagram on a path that need time on the hop.
+    fn cost(&self, path: PathId) -> u16 {
+        let headers = self.paths.get(usize::from(path.0)).map_or(28, |path| self.headers(path));
         match self.carrier {
-            (Carrier::Udp, _) => self.headers(),
-            (Carrier::Ethernet, _) => self.headers() + ETHERNET as u16,
+            (Carrier::Udp, _) => headers,
+            (Carrier::Ethernet, _) => headers + ETHERNET as u16,
         }
     }
 
-    /// Returns the maximum size of an inner packet, or of a frame with its length, in bytes.
+    /// Returns the maximum size of an inner packet, or of a frame with its length, in bytes: what passes on every path in
+    /// use, since repairs may take another path.
     pub fn mtu(&self, now: Instant) -> u16 {
         let (_, most) = self.carrier;
-        let hoped = most.saturating_sub(self.headers());
-        let size = if self.optimistic_until.is_some_and(|until| now < until) { hoped } else { self.size };
-        size.saturating_sub(crate::plan::ADDED)
+        let used = self.paths.iter().take(self.hop.path_count().into());
+        let sizes = used.map(|path| (path.address.is_some(), path.size(now, most.saturating_sub(self.headers(path)))));
+        let (addressed, others): (Vec<_>, Vec<_>) = sizes.partition(|(is_addressed, _)| *is_addressed);
+        let size = addressed.iter().chain(others.first().filter(|_| addressed.is_empty())).map(|(_, size)| *size).min();
+        size.unwrap_or(lasthop_tunnel::pmtu::BASE).saturating_sub(crate::plan::ADDED)
     }
 
     /// Returns the reference numbers for the expansion of numbers in the peer's frames.
     pub fn near(&self) -> Near {
-        let (packet, symbol) = self.hop.near_own(PathId::FIRST);
-        let own_packet = PacketNumber(self.offset + packet.0);
-        Near { symbol: self.hop.near(PathId::FIRST).1, own_packet, own_symbol: symbol, offset: self.offset }
+        Near { symbol: self.hop.near(PathId::FIRST).1, own_symbol: self.hop.near_own(PathId::FIRST).1 }
     }
 
-    /// Returns the wire number of the next datagram.
-    pub fn next_number(&self) -> u64 {
-        self.offset + self.hop.near_own(PathId::FIRST).0.0
+    /// Returns this end's packet numbers on a path, if there is such a path.
+    pub fn own(&self, path: PathId) -> Option<Own> {
+        let offset = self.paths.get(usize::from(path.0)).filter(|_| self.hop.has_path(path))?.offset;
+        Some(Own { next: PacketNumber(self.next_number(path)), offset })
+    }
+
+    /// Returns the wire number of the next datagram on a path of the hop.
+    pub fn next_number(&self, path: PathId) -> u64 {
+        let offset = self.paths.get(usize::from(path.0)).map_or(0, |path| path.offset);
+        offset + self.hop.near_own(path).0.0
     }
 
     /// Records a frame sent as a datagram with `payload` bytes of UDP payload. Returns its wire number.
-    pub fn on_frame(&mut self, outgoing: &Outgoing<Packet>, payload: usize) -> u64 {
-        let PacketNumber(number) = outgoing.packet;
-        if self.sizes.is_empty() {
-            self.first_size = number;
-        }
+    pub fn on_frame(&mut self, outgoing: &Outgoing<Packet>, payload: usize) -> Option<u64> {
         let arm = if matches!(outgoing.frame, Frame::Bare(_)) { Arm::Untreated } else { Arm::Treated };
         if let Some(comparison) = self.comparison.as_mut().filter(|_| outgoing.why == Why::First) {
             comparison.packets[arm as usize].packets += 1;
         }
-        self.sizes.push_back((payload as u16, arm));
-        if self.sizes.len() > MOST_SIZES {
-            self.sizes.pop_front();
-            self.first_size += 1;
-        }
         self.counters.frames.count(payload);
-        if matches!(outgoing.why, Why::Resend | Why::Probe | Why::Redundancy) {
+        let is_repair = matches!(outgoing.why, Why::Resend | Why::Probe | Why::Redundancy);
+        if is_repair {
             self.counters.repair.count(payload);
         }
-        self.offset + number
+        Some(self.path_mut(outgoing.path)?.on_frame(outgoing.packet, payload, is_repair, arm))
     }
 
     /// Converts a frame to one that this peer can read.
@@ -331,18 +347,17 @@ impl Link {
 
     /// Returns the state of repair if the circuit breaker has opened or closed since the last call.
     pub fn news(&mut self, now: Instant) -> Option<State> {
-        let (before, state) = (self.state, self.hop.state(now, PathId::FIRST));
-        self.state = state;
+        let states: Vec<_> = self.hop.path_ids().map(|path| self.hop.state(now, path)).collect();
+        let state = if states.contains(&State::Broken) { State::Broken } else { states[0] };
+        let before = std::mem::replace(&mut self.state, state);
         ((before == State::Broken) != (state == State::Broken)).then_some(state)
     }
 
-    /// Returns the size of a datagram and whether it arrived or was lost.
-    pub fn poll_fate(&mut self) -> Option<(u16, Fate)> {
+    /// Returns the size of a datagram on a path and whether it arrived or was lost.
+    pub fn poll_fate(&mut self, path: PathId) -> Option<(u16, Fate)> {
         loop {
-            let fate = self.hop.poll_fate()?;
-            let (Fate::Arrived(PacketNumber(number)) | Fate::Lost(PacketNumber(number))) = fate;
-            let index = number.checked_sub(self.first_size).map(|index| index as usize);
-            if let Some(&(size, arm)) = index.and_then(|index| self.sizes.get(index)) {
+            let fate = self.hop.poll_fate(path)?;
+            if let Some((size, arm)) = self.paths.get(usize::from(path.0)).and_then(|path| path.sent(fate)) {
                 if let (Fate::Lost(_), Arm::Untreated, Some(comparison)) = (fate, arm, &mut self.comparison) {
                     comparison.packets[arm as usize].lost += 1;
                 }
@@ -357,11 +372,15 @@ pub fn shown(address: SocketAddr) -> String {
     Mac::of(address).map_or_else(|| address.to_string(), |mac| mac.to_string())
 }
 
+fn rate_rule(rate: Option<u64>) -> RateRule {
+    rate.map_or(RateRule::Auto, RateRule::Fixed)
+}
+
 /// Returns the configuration of a link to a peer with `capabilities`, with `headers` bytes of outer headers.
 fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfig {
     let codes = plan.codes && capabilities.0 & CODES.0 != 0;
     HopConfig {
-        rate: plan.rate.map_or(RateRule::Auto, RateRule::Fixed),
+        rate: rate_rule(plan.paths.first().and_then(|path| path.rate)),
         repair: if codes { Repair::Adaptive } else { Repair::Repeat },
         medium: if plan.shared { Medium::Shared } else { Medium::Own },
         header: headers + (OVERHEAD + DATA) as u16,

@@ -7,8 +7,8 @@ use std::path::Path;
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
 use lasthop_proto::time::Duration;
-use lasthop_settings::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
-use lasthop_tunnel::{Carrier, Credentials, Mac, PresharedKey, PrivateKey, PublicKey};
+use lasthop_settings::tunnel::{Medium, Mode, Peer, PeerPath, Repair, Routes, Security, Tunnel};
+use lasthop_tunnel::{Carrier, Credentials, Mac, PathConfig, PresharedKey, PrivateKey, PublicKey, SocketId};
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::WHOLE;
@@ -171,6 +171,23 @@ pub struct Plan {
     pub device: String,
     /// The peers.
     pub peers: Vec<PeerPlan>,
+    /// Interfaces to which a socket is bound, by socket number minus 1: socket 0 listens.
+    pub interfaces: Vec<String>,
+}
+
+/// Path to a peer.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PathPlan {
+    /// Name; empty for a peer's only path.
+    pub name: String,
+    /// Number of the socket from which to send.
+    pub socket: u8,
+    /// Address at which the peer is called.
+    pub endpoint: Option<SocketAddr>,
+    /// Last address known to a previous worker, at which the peer is called if it has no endpoint.
+    pub last: Option<SocketAddr>,
+    /// Rate at which this end sends on the path, in bits per second; `None` to find it automatically.
+    pub rate: Option<u64>,
 }
 
 /// Plan of a peer.
@@ -182,18 +199,14 @@ pub struct PeerPlan {
     pub key: [u8; 32],
     /// Preshared key, in base64.
     pub preshared: Option<String>,
-    /// Address at which the peer is called.
-    pub endpoint: Option<SocketAddr>,
-    /// Last address known to a previous worker, at which the peer is called if it has no endpoint.
-    pub last: Option<SocketAddr>,
+    /// Paths to the peer, at least one.
+    pub paths: Vec<PathPlan>,
     /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
     /// Time without traffic after which a keep-alive is sent, in nanoseconds.
     pub keepalive: Option<u64>,
     /// Time without a datagram after which the peer is considered disconnected, on a bridge, in nanoseconds.
     pub silence: u64,
-    /// Rate at which this end sends to the peer, in bits per second; `None` to find it automatically.
-    pub rate: Option<u64>,
     /// True if coding supplements retransmissions.
     pub codes: bool,
     /// True if both directions share the hop's medium.
@@ -211,7 +224,8 @@ pub struct PeerPlan {
 impl PeerPlan {
     /// Returns whether both peers have the same configuration.
     pub fn is_same(&self, other: &Self) -> bool {
-        let plain = |peer: &Self| Self { last: None, ..peer.clone() };
+        let path = |path: &PathPlan| PathPlan { last: None, ..path.clone() };
+        let plain = |peer: &Self| Self { paths: peer.paths.iter().map(path).collect(), ..peer.clone() };
         plain(self) == plain(other)
     }
 
@@ -225,10 +239,16 @@ impl PeerPlan {
         Ok(lasthop_tunnel::PeerConfig {
             key: PublicKey(self.key),
             preshared: preshared.map_err(|error| error.to_string())?.unwrap_or_default(),
-            endpoint: self.endpoint.or(self.last),
+            paths: self.paths.iter().map(|path| path.config()).collect(),
             allowed: self.allowed.iter().filter_map(|&(address, length)| IpNet::new(address, length).ok()).collect(),
             keepalive: self.keepalive.map(Duration::from_nanos),
         })
+    }
+}
+
+impl PathPlan {
+    fn config(&self) -> PathConfig {
+        PathConfig { endpoint: self.endpoint.or(self.last), socket: SocketId(self.socket) }
     }
 }
 
@@ -253,7 +273,9 @@ impl Plan {
                 Own::Name { name: name.clone(), interface: trusted_interface.clone() }
             }
         };
-        let peers = tunnel.peers.iter().map(|peer| peer_plan(peer, tunnel, &own)).collect::<Result<Vec<_>, _>>()?;
+        let interfaces = interfaces_of(&tunnel.peers);
+        let plan = |peer| peer_plan(peer, tunnel, &own, &interfaces);
+        let peers = tunnel.peers.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let way = match &tunnel.mode {
             Mode::Tun { listen, address, routes } => {
                 if *routes == Routes::Allowed {
@@ -268,7 +290,7 @@ impl Plan {
             }
             Mode::Bridge { interface } => Way::Bridged(HopInterface::find(interface).map_err(PlanError::Interface)?),
         };
-        Ok(Self { way, own, device: tunnel.device.clone(), peers })
+        Ok(Self { way, own, device: tunnel.device.clone(), peers, interfaces })
     }
 
     /// Returns the carrier of the tunnel's datagrams, and the MTU of the interface by which they leave.
@@ -319,13 +341,21 @@ impl Plan {
                 let _ = writeln!(text, "# packet socket at {name} for frames of type 0x88b5, MTU {mtu}");
             }
         }
+        for interface in &self.interfaces {
+            let _ = writeln!(text, "# UDP socket on {interface}");
+        }
         for peer in &self.peers {
-            let to = match (&self.way, peer.endpoint) {
-                (Way::Bridged(hop), _) => format!("discovered by broadcast on {}", hop.name),
-                (Way::Routed(_), Some(to)) => format!("contacted at {to}"),
-                (Way::Routed(_), None) => "waits for its handshake".to_owned(),
-            };
-            let _ = writeln!(text, "# peer {}: {to}", peer.name);
+            for path in &peer.paths {
+                let to = match (&self.way, path.endpoint) {
+                    (Way::Bridged(hop), _) => format!("discovered by broadcast on {}", hop.name),
+                    (Way::Routed(_), Some(to)) => format!("contacted at {to}"),
+                    (Way::Routed(_), None) => "waits for its handshake".to_owned(),
+                };
+                let interface = usize::from(path.socket).checked_sub(1).and_then(|at| self.interfaces.get(at));
+                let by = interface.map_or(String::new(), |interface| format!(" by {interface}"));
+                let name = if path.name.is_empty() { String::new() } else { format!(", path {}", path.name) };
+                let _ = writeln!(text, "# peer {}{name}: {to}{by}", peer.name);
+            }
         }
         text
     }
@@ -347,7 +377,32 @@ fn ab_keys(own: &Own, peer: PublicKey) -> Result<[u64; 2], lasthop_tunnel::KeyEr
     Ok([0, 8].map(|at| agreed[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))))
 }
 
-fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanError> {
+/// Returns the interfaces of all paths, each once.
+fn interfaces_of(peers: &[Peer]) -> Vec<String> {
+    let mut interfaces: Vec<String> = Vec::new();
+    for interface in peers.iter().flat_map(|peer| &peer.paths).filter_map(|path| path.interface.as_ref()) {
+        if !interfaces.contains(interface) {
+            interfaces.push(interface.clone());
+        }
+    }
+    interfaces
+}
+
+fn path_plan(peer: &Peer, path: &PeerPath, mode: &Mode, interfaces: &[String]) -> Result<PathPlan, PlanError> {
+    let endpoint = match (mode, &path.endpoint) {
+        (Mode::Bridge { .. }, _) => Some(Mac::BROADCAST.address()),
+        (Mode::Tun { .. }, None) => None,
+        (Mode::Tun { listen, .. }, Some(endpoint)) => {
+            let failed = |detail| PlanError::Endpoint { peer: peer.name.clone(), detail };
+            Some(resolve(&endpoint.to_string(), *listen).map_err(failed)?)
+        }
+    };
+    let place = interfaces.iter().position(|interface| Some(interface) == path.interface.as_ref());
+    let socket = place.map_or(0, |place| place as u8 + 1);
+    Ok(PathPlan { name: path.name.clone().unwrap_or_default(), socket, endpoint, last: None, rate: path.rate })
+}
+
+fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> Result<PeerPlan, PlanError> {
     let preshared = match &peer.preshared_key_file {
         Some(path) => {
             let text = secrets::read(path).map_err(PlanError::Key)?;
@@ -356,14 +411,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         }
         None => None,
     };
-    let endpoint = match (&tunnel.mode, &peer.endpoint) {
-        (Mode::Bridge { .. }, _) => Some(Mac::BROADCAST.address()),
-        (Mode::Tun { .. }, None) => None,
-        (Mode::Tun { listen, .. }, Some(endpoint)) => {
-            let failed = |detail| PlanError::Endpoint { peer: peer.name.clone(), detail };
-            Some(resolve(&endpoint.to_string(), *listen).map_err(failed)?)
-        }
-    };
+    let paths = peer.paths.iter().map(|path| path_plan(peer, path, &tunnel.mode, interfaces)).collect::<Result<_, _>>()?;
     let key = peer.public_key.unwrap_or_else(|| PublicKey::of_name(&peer.name).0);
     if own.public() == Some(PublicKey(key)) {
         return Err(PlanError::OwnKey { peer: peer.name.clone() });
@@ -376,12 +424,10 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         name: peer.name.clone(),
         key,
         preshared,
-        endpoint,
-        last: None,
+        paths,
         allowed: peer.allowed.iter().map(plain).collect(),
         keepalive: peer.keepalive.map(|interval| interval.as_nanos()),
         silence: peer.silence.as_nanos(),
-        rate: peer.rate,
         codes: peer.repair == Repair::Hybrid,
         shared: peer.medium == Medium::Shared,
         queue: peer.queue,
@@ -409,13 +455,16 @@ pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String>
 /// Fails if an endpoint would be routed into the tunnel. The longest prefix applies, as in routing.
 fn refuse_loops(tunnel: &Tunnel, peers: &[PeerPlan]) -> Result<(), PlanError> {
     for peer in peers {
-        let Some(address) = peer.endpoint.map(|endpoint| endpoint.ip()) else { continue };
-        let all = tunnel.peers.iter().flat_map(|owner| owner.allowed.iter().map(move |prefix| (prefix, owner)));
-        if let Some((prefix, owner)) =
-            all.filter(|(prefix, _)| prefix.contains(&address)).max_by_key(|(p, _)| p.prefix_len())
-        {
-            let (peer, owner, prefix) = (peer.name.clone(), owner.name.clone(), *prefix);
-            return Err(PlanError::Loop { peer, address, prefix, owner });
+        // By the interface of a path, datagrams do not follow the routes into the device.
+        let routed = peer.paths.iter().filter(|path| path.socket == 0);
+        for address in routed.filter_map(|path| Some(path.endpoint?.ip())) {
+            let all = tunnel.peers.iter().flat_map(|owner| owner.allowed.iter().map(move |prefix| (prefix, owner)));
+            if let Some((prefix, owner)) =
+                all.filter(|(prefix, _)| prefix.contains(&address)).max_by_key(|(p, _)| p.prefix_len())
+            {
+                let (peer, owner, prefix) = (peer.name.clone(), owner.name.clone(), *prefix);
+                return Err(PlanError::Loop { peer, address, prefix, owner });
+            }
         }
     }
     Ok(())

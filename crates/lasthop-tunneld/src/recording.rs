@@ -7,8 +7,8 @@
 //! | interface | its frames |
 //! |---|---|
 //! | `inner` (raw IP, on a bridge Ethernet) | inbound: a packet offered to the hop, with its flow and class. Outbound: a received packet that is passed on; `back`: one that the hop gave back |
-//! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the decrypted frame of the link ([`crate::frames`]). Inbound: received. Outbound: the link sent it |
-//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings: the other end restarted; `path` and the size of headers; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
+//! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the decrypted frame of the link ([`crate::frames`]). Inbound: received. Outbound: the link sent it. With the comment `path NUMBER` if it is not the first path |
+//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings, with `path=RATE,HEADER` for each path after the first: the other end restarted; `path`, the size of headers, and the number of the path if it is not the first; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
 //!
 //! Each frame has the comment `peer NUMBER`: links are independent. A link's decisions follow the input that caused
 //! them, with the same timestamp. Only the first [`HEAD`] bytes of packets and combinations are recorded. The head of a
@@ -27,7 +27,7 @@ pub mod reader;
 pub mod replay;
 
 use lasthop_daemon::recording::{RecordFile, Recorder};
-use lasthop_proto::link::hybrid::{Frame, HopConfig, Medium, RateRule, Repair, Traffic};
+use lasthop_proto::link::hybrid::{Frame, HopConfig, MOST_PATHS, Medium, PathId, RateRule, Repair, Traffic};
 use lasthop_proto::time::Duration;
 use pcap_file::DataLink;
 
@@ -108,10 +108,10 @@ pub struct Setting {
 pub enum Told {
     /// The link is new.
     Begin(Setting),
-    /// The other end restarted.
-    Anew(HopConfig),
-    /// The path changed; the value is the size of the path's headers, in bytes.
-    Path(u16),
+    /// The other end restarted; rates and header sizes of the paths after the first.
+    Anew(HopConfig, Vec<(RateRule, u16)>),
+    /// A path changed; the value is the size of the path's headers, in bytes.
+    Path(PathId, u16),
     /// A packet was offered.
     Packet {
         /// Head of the packet.
@@ -123,6 +123,8 @@ pub enum Told {
     },
     /// A frame arrived.
     Frame {
+        /// Path of the frame.
+        path: PathId,
         /// Low bits of the frame's number.
         number: u32,
         /// Head of the frame.
@@ -143,8 +145,8 @@ pub struct Decision {
     pub back: Vec<Head>,
     /// Packets passed on.
     pub items: Vec<Head>,
-    /// A frame, with the low bits of its number.
-    pub frame: Option<(u32, Head)>,
+    /// A frame, with its path and the low bits of its number.
+    pub frame: Option<(PathId, u32, Head)>,
 }
 
 /// Input of one of the links.
@@ -167,13 +169,43 @@ const KINDS: [(&str, Traffic); 5] = [
     ("unrepaired", Traffic::Bare),
 ];
 
+/// Formats a rate.
+fn word_of(rate: RateRule) -> String {
+    match rate {
+        RateRule::Fixed(rate) => rate.to_string(),
+        RateRule::Auto => "auto".to_owned(),
+    }
+}
+
+/// Parses the output of [`word_of`].
+fn rate_of(word: &str) -> Option<RateRule> {
+    match word {
+        "auto" => Some(RateRule::Auto),
+        rate => Some(RateRule::Fixed(rate.parse().ok().filter(|rate| (1..=MOST_RATE).contains(rate))?)),
+    }
+}
+
+/// Formats rates and header sizes of further paths as words, each after a space.
+fn words_of_paths(more: &[(RateRule, u16)]) -> String {
+    more.iter().map(|(rate, header)| format!(" path={},{header}", word_of(*rate))).collect()
+}
+
+/// Parses the output of [`words_of_paths`].
+fn paths_of(words: &[&str]) -> Option<Vec<(RateRule, u16)>> {
+    if words.len() >= usize::from(MOST_PATHS) {
+        return None;
+    }
+    let path = |word: &&str| {
+        let (rate, header) = word.strip_prefix("path=")?.split_once(',')?;
+        Some((rate_of(rate)?, header.parse().ok().filter(|header| *header <= MOST_HEADER)?))
+    };
+    words.iter().map(path).collect()
+}
+
 /// Formats settings as words separated by spaces.
 fn words_of(config: &HopConfig) -> String {
     let HopConfig { rate, repair, medium, header, queue, memory, target, interval } = config;
-    let rate = match rate {
-        RateRule::Fixed(rate) => rate.to_string(),
-        RateRule::Auto => "auto".to_owned(),
-    };
+    let rate = word_of(*rate);
     // A tunnel uses no other.
     let repair = if *repair == Repair::Repeat { "arq" } else { "hybrid" };
     let medium = if *medium == Medium::Shared { "shared" } else { "own" };
@@ -184,13 +216,13 @@ fn words_of(config: &HopConfig) -> String {
     )
 }
 
+/// Number of words of [`words_of`].
+const SETTINGS: usize = 8;
+
 /// Parses the output of [`words_of`].
 fn config_of(words: &[&str]) -> Option<HopConfig> {
     let &[rate, repair, medium, header, queue, memory, target, interval] = words else { return None };
-    let rate = match rate.strip_prefix("rate=")? {
-        "auto" => RateRule::Auto,
-        rate => RateRule::Fixed(rate.parse().ok().filter(|rate| (1..=MOST_RATE).contains(rate))?),
-    };
+    let rate = rate_of(rate.strip_prefix("rate=")?)?;
     let repair = match repair.strip_prefix("repair=")? {
         "arq" => Repair::Repeat,
         "hybrid" => Repair::Adaptive,

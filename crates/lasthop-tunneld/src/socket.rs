@@ -211,7 +211,8 @@ impl Outbox for Sending<'_> {
 }
 
 impl Batch {
-    fn put(&mut self, udp: &Udp, datagram: Datagram<'_>) {
+    /// Adds a datagram; sends the ones before it if it does not fit.
+    pub fn put(&mut self, udp: &Udp, datagram: Datagram<'_>) {
         let kind = Kind { to: datagram.to, from: datagram.from, ecn: datagram.ecn.bits() };
         let length = datagram.bytes.len();
         let fits = self.kind == Some(kind)

@@ -297,6 +297,22 @@ impl Value for HopInterface {
     }
 }
 
+/// Interface by which a path leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct PathInterface(pub String);
+
+impl Value for PathInterface {
+    fn expected() -> String {
+        "the name of the interface by which the path leaves, e.g. \"wwan0\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        Interface::read(data).map(|Interface(name)| Self(name))
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
 /// Name of a network interface that is valid for the kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Interface(pub String);

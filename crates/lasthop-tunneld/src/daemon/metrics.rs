@@ -9,12 +9,18 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::daemon::snapshot::{ArmSnapshot, PeerSnapshot, Snapshot};
+use crate::daemon::snapshot::{ArmSnapshot, PathSnapshot, PeerSnapshot, Snapshot};
 use crate::daemon::state::State;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OfPeer {
     peer: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfPath {
+    peer: String,
+    path: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -39,6 +45,7 @@ pub fn encode(state: &State) -> Result<String, fmt::Error> {
     registry.register("reloads", "Successful configuration reloads", ConstCounter::new(state.reloads));
     register_all(&mut registry, &state.snapshot);
     register_peers(&mut registry, &state.snapshot.peers);
+    register_paths(&mut registry, &state.snapshot.peers);
     register_arms(&mut registry, &state.snapshot.peers);
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
@@ -148,6 +155,50 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         }
         registry.register_with_unit(name, help, Unit::Seconds, family);
     }
+}
+
+/// Registers the metrics of paths, for peers with several.
+fn register_paths(registry: &mut Registry, peers: &[PeerSnapshot]) {
+    type Read<T> = fn(&PathSnapshot) -> T;
+    let paths = || {
+        peers.iter().filter(|peer| peer.paths.len() > 1).flat_map(|peer| {
+            let of = |path: &PathSnapshot| OfPath { peer: peer.name.clone(), path: path.name.clone() };
+            peer.paths.iter().map(move |path| (of(path), path))
+        })
+    };
+    if paths().next().is_none() {
+        return;
+    }
+    let bytes: [(&str, &str, Read<u64>); 2] = [
+        ("path_framed", "Bytes of datagrams with link frames sent on the path", |path| path.frames.bytes),
+        ("path_repair", "Bytes of datagrams with link frames for repair sent on the path", |path| path.repair.bytes),
+    ];
+    for (name, help, read) in bytes {
+        let family = Family::<OfPath, Counter>::default();
+        for (label, path) in paths() {
+            family.get_or_create(&label).inc_by(read(path));
+        }
+        registry.register_with_unit(name, help, Unit::Bytes, family);
+    }
+    let gauges: [(&str, &str, Read<f64>); 3] = [
+        ("path_up", "1 if the path is in use", |path| f64::from(u8::from(path.is_in_use()))),
+        ("path_loss", "Fraction of datagrams on the path lost in the last 2 s", |path| path.loss),
+        ("path_rate", "Maximum rate of the path in bit/s, configured or found automatically", |path| path.rate as f64),
+    ];
+    for (name, help, read) in gauges {
+        let family = Family::<OfPath, Gauge<f64, AtomicU64>>::default();
+        for (label, path) in paths() {
+            family.get_or_create(&label).set(read(path));
+        }
+        registry.register(name, help, family);
+    }
+    let family = Family::<OfPath, Gauge<f64, AtomicU64>>::default();
+    for (label, path) in paths() {
+        if let Some(trip) = path.rtt_seconds {
+            family.get_or_create(&label).set(trip);
+        }
+    }
+    registry.register_with_unit("path_round_trip", "Round-trip time of the path", Unit::Seconds, family);
 }
 
 /// Registers the metrics of both arms, for peers with a comparison.

@@ -109,6 +109,30 @@ impl From<Counters> for HopSnapshot {
     }
 }
 
+/// Statistics of a path to a peer.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathSnapshot {
+    /// Name; empty for a peer's only path.
+    pub name: String,
+    /// Address of the peer.
+    pub address: Option<String>,
+    /// Maximum rate of this end, in bits per second: configured, or found automatically.
+    pub rate: u64,
+    /// True if the rate is found automatically.
+    pub finds_rate: bool,
+    /// State: that of repair as of the peer, "down" if nothing is answered, or "unused" if the other end has no such path.
+    pub state: String,
+    /// Round-trip time, in seconds, if known.
+    pub rtt_seconds: Option<f64>,
+    /// Share of datagrams to the peer that were lost in the last 2 s.
+    pub loss: f64,
+    /// Datagrams with frames of the link to the peer.
+    pub frames: Count,
+    /// Repair among these datagrams.
+    pub repair: Count,
+}
+
 /// Statistics of a peer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -123,21 +147,23 @@ pub struct PeerSnapshot {
     pub heard_seconds: Option<f64>,
     /// True if the peer has not answered for more than 1 s and four round trips.
     pub unanswered: bool,
-    /// Address of the peer.
+    /// Address of the peer on the first path that is in use.
     pub address: Option<String>,
     /// Maximum size of an inner packet, in bytes.
     pub mtu: u16,
-    /// Maximum rate of this end, in bits per second: configured, or found automatically.
+    /// Maximum rate of this end, in bits per second: configured, or found automatically; the sum of all paths in use.
     pub rate: u64,
-    /// True if the rate is found automatically.
+    /// True if the rate of a path is found automatically.
     pub finds_rate: bool,
-    /// State of repair: "silent", "repairing", "congested" or "breaker"; "idle" if nothing arrived from the peer for so
+    /// State of repair on the first path that is in use: "silent", "repairing", "congested" or "breaker"; "idle" if nothing arrived from the peer for so
     /// long that the measurements no longer describe the path.
     pub state: String,
-    /// Round-trip time of the hop, in seconds, if known.
+    /// Round-trip time of the hop, in seconds, if known: the shortest of all paths in use.
     pub rtt_seconds: Option<f64>,
-    /// Share of datagrams to the peer that were lost in the last 2 s.
+    /// Share of datagrams to the peer that were lost in the last 2 s, of all paths in use, each by its rate.
     pub loss: f64,
+    /// Paths, in the order of the configuration.
+    pub paths: Vec<PathSnapshot>,
     /// Packets that wait to be sent.
     pub waiting: usize,
     /// Packets and datagrams exchanged with the peer.
@@ -238,30 +264,74 @@ impl Snapshot {
 /// Time without a datagram from a peer after which its path is unknown. An end with keep-alive sends more often.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// Returns the state of repair according to recent datagrams.
-fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
+/// Returns the state of repair on a path according to recent datagrams.
+fn state(link: &Link, path: PathId, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
-    if is_idle { "idle" } else { link.hop.state(now, PathId::FIRST).name() }
+    if is_idle { "idle" } else { link.hop.state(now, path).name() }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+impl PathSnapshot {
+    fn of(link: &Link, path: PathId, hearing: Hearing, now: Instant) -> Self {
+        let (index, is_used) = (usize::from(path.0), link.hop.has_path(path));
+        let (plan, link_path) = (&link.plan.paths[index], &link.paths()[index]);
+        let (rate, rtt, loss) = if is_used {
+            (link.hop.rate(path), link.hop.round_trip(path), link.hop.loss(path))
+        } else {
+            (plan.rate.unwrap_or(0), Duration::ZERO, 0)
+        };
+        let state = match (is_used, link.up && link.hop.path_count() > 1 && !link.hop.is_usable(path)) {
+            (false, _) => "unused",
+            (true, true) => "down",
+            (true, false) => state(link, path, hearing, now),
+        };
+        Self {
+            name: plan.name.clone(),
+            address: link_path.address.map(shown),
+            rate,
+            finds_rate: plan.rate.is_none(),
+            state: state.to_owned(),
+            rtt_seconds: (is_used && link.up && link_path.frames.packets > 0).then(|| seconds(rtt.as_nanos())),
+            loss: loss as f64 / 1e6,
+            frames: link_path.frames.into(),
+            repair: link_path.repair.into(),
+        }
+    }
+
+    /// Returns whether packets are sent on the path.
+    pub fn is_in_use(&self) -> bool {
+        !["unused", "down"].contains(&self.state.as_str())
+    }
 }
 
 impl PeerSnapshot {
     fn of(link: &mut Link, hearing: Hearing, in_front: u16, now: Instant) -> Self {
         let (counters, hop) = (link.counters, link.hop_counters());
-        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let numbers = (0..link.plan.paths.len() as u8).map(PathId);
+        let paths: Vec<_> = numbers.map(|path| PathSnapshot::of(link, path, hearing, now)).collect();
+        let mut used: Vec<_> = paths.iter().filter(|path| path.is_in_use()).collect();
+        if used.is_empty() {
+            used.extend(paths.first());
+        }
+        let rate: u64 = used.iter().map(|path| path.rate).sum();
+        let lost: f64 = used.iter().map(|path| path.loss * path.rate as f64).sum();
         Self {
             name: link.plan.name.clone(),
             up: link.up,
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
             heard_seconds: hearing.last.map(|last| seconds(now.since(last).as_nanos())),
             unanswered: hearing.unanswered,
-            address: link.path.map(shown),
+            address: used.iter().find_map(|path| path.address.clone()),
             mtu: link.mtu(now).saturating_sub(in_front),
-            rate: link.hop.rate(PathId::FIRST),
-            finds_rate: link.plan.rate.is_none(),
-            state: state(link, hearing, now).to_owned(),
-            rtt_seconds: (link.up && counters.frames.packets > 0)
-                .then(|| seconds(link.hop.round_trip(PathId::FIRST).as_nanos())),
-            loss: link.hop.loss(PathId::FIRST) as f64 / 1e6,
+            rate,
+            finds_rate: used.iter().any(|path| path.finds_rate),
+            state: used.first().map_or(String::new(), |path| path.state.clone()),
+            rtt_seconds: used.iter().filter_map(|path| path.rtt_seconds).min_by(f64::total_cmp),
+            loss: if let [path] = used[..] { path.loss } else { lost / (rate as f64).max(1.0) },
+            paths,
             waiting: link.waiting(),
             traffic: counters.into(),
             hop: hop.into(),
@@ -285,7 +355,7 @@ mod tests {
         let json = serde_json::to_string(&PeerSnapshot::default()).unwrap();
         let keys = json.split('"').skip(1).step_by(2).filter(|key| !["", "packets", "bytes"].contains(key));
         let expected = "name up up_seconds heard_seconds unanswered address mtu rate finds_rate state rtt_seconds loss \
-                        waiting sent received frames repair resent redundant given_up restored released dropped \
+                        paths waiting sent received frames repair resent redundant given_up restored released dropped \
                         windows_cut feedback oversize refused starts plain silences comparison";
         assert_eq!(keys.collect::<Vec<_>>().join(" "), expected);
         assert_eq!(serde_json::from_str::<PeerSnapshot>(&json).unwrap(), PeerSnapshot::default());

@@ -134,6 +134,7 @@ impl Daemon for Supervisor {
             // It is compiled into a program in the kernel.
             ("peer.silence", interface(tunnel).is_some() && silence(tunnel) != silence(old)),
             ("address", address(tunnel) != address(old)),
+            ("peer.path.interface", plan.interfaces != self.plan.interfaces),
         ]
     }
 
@@ -141,8 +142,9 @@ impl Daemon for Supervisor {
     fn first_order(&mut self, last: &Snapshot) -> Order {
         for known in &last.peers {
             let peer = self.plan.peers.iter_mut().find(|peer| peer.name == known.name);
-            if let (Some(peer), Some(address)) = (peer, &known.address) {
-                peer.last = address.parse().ok();
+            for (path, known) in peer.into_iter().flat_map(|peer| &mut peer.paths).zip(&known.paths) {
+                let address = known.address.as_ref().and_then(|address| address.parse().ok());
+                path.last = address.or(path.last);
             }
         }
         Order::Configure(Box::new(self.plan.clone()))

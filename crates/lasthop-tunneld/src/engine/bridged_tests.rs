@@ -8,7 +8,7 @@ use lasthop_tunnel::{Entropy, Mac, PrivateKey};
 
 use super::*;
 use crate::engine::{Datagram, Outbox};
-use crate::plan::{HopInterface, Own, PeerPlan, Plan, Way};
+use crate::plan::{HopInterface, Own, PathPlan, PeerPlan, Plan, Way};
 
 const MS: u64 = 1_000_000;
 const SILENCE: u64 = 40 * MS;
@@ -27,12 +27,14 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         name: "other".to_owned(),
         key: key(other).public().0,
         preshared: None,
-        endpoint: Some(Mac::BROADCAST.address()),
-        last: None,
+        paths: vec![PathPlan {
+            endpoint: Some(Mac::BROADCAST.address()),
+            rate: Some(20_000_000),
+            ..PathPlan::default()
+        }],
         allowed: Vec::new(),
         keepalive: None,
         silence: SILENCE,
-        rate: Some(20_000_000),
         codes: true,
         shared: false,
         queue: None,
@@ -41,7 +43,13 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         ab_keys: [1, 2],
     };
     let hop = HopInterface { name: "hop".to_owned(), index: 1, mtu, mac: mac(end) };
-    Plan { way: Way::Bridged(hop), own: Own::Key(key(own).to_base64()), device: "test".to_owned(), peers: vec![peer] }
+    Plan {
+        way: Way::Bridged(hop),
+        own: Own::Key(key(own).to_base64()),
+        device: "test".to_owned(),
+        peers: vec![peer],
+        interfaces: Vec::new(),
+    }
 }
 
 #[derive(Default)]

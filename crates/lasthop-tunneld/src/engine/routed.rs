@@ -66,7 +66,9 @@ impl Engine {
         let to = SocketAddr::new(view.addresses.1, destination);
         let is_known = || {
             self.addressed.contains(&to)
-                || self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
+                || self.links().any(|link| {
+                    link.path_to(to).is_some() || link.plan.paths.iter().any(|path| path.endpoint == Some(to))
+                })
         };
         (source == port && is_known()).then_some(to)
     }

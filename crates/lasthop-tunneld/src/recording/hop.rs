@@ -6,11 +6,11 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::{INBOUND, OUTBOUND, Recorder, of_text, stamp};
-use lasthop_proto::link::hybrid::{Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId};
+use lasthop_proto::link::hybrid::{Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId, RateRule};
 use lasthop_proto::time::{Duration, Instant};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 
-use super::{END, HOP, Head, INNER, KINDS, captured, words_of};
+use super::{END, HOP, Head, INNER, KINDS, captured, words_of, words_of_paths};
 use crate::inner::packet::Packet;
 
 /// Recording shared by all links of an end.
@@ -55,16 +55,22 @@ impl RecordedHop {
         recorded
     }
 
-    /// Calls [`Hop::begin_anew`].
-    pub fn begin_anew(&mut self, now: Instant, config: HopConfig) {
-        self.event(now, || format!("anew\n{}", words_of(&config)));
+    /// Calls [`Hop::begin_anew`], and [`Hop::add_path`] with each rate and header size of `more`.
+    pub fn begin_anew(&mut self, now: Instant, config: HopConfig, more: Vec<(RateRule, u16)>) {
+        self.event(now, || format!("anew\n{}{}", words_of(&config), words_of_paths(&more)));
         self.hop.begin_anew(config);
+        for (rate, header) in more {
+            self.hop.add_path(rate, header);
+        }
     }
 
     /// Calls [`Hop::on_new_path`].
-    pub fn on_new_path(&mut self, now: Instant, header: u16) {
-        self.event(now, || format!("path {header}"));
-        self.hop.on_new_path(PathId::FIRST, header);
+    pub fn on_new_path(&mut self, now: Instant, path: PathId, header: u16) {
+        self.event(now, || match path {
+            PathId::FIRST => format!("path {header}"),
+            PathId(path) => format!("path {header} {path}"),
+        });
+        self.hop.on_new_path(path, header);
     }
 
     /// Calls [`Hop::handle_item`].
@@ -80,12 +86,19 @@ impl RecordedHop {
     }
 
     /// Calls [`Hop::handle_frame`].
-    pub fn handle_frame(&mut self, now: Instant, number: PacketNumber, bytes: u32, frame: Frame<Packet>) {
+    pub fn handle_frame(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: PacketNumber,
+        bytes: u32,
+        frame: Frame<Packet>,
+    ) {
         if self.tape.is_some() {
             self.begin(now, 1);
-            self.frame(number, &frame, INBOUND);
+            self.frame(path, number, &frame, INBOUND);
         }
-        self.hop.handle_frame(now, PathId::FIRST, number, bytes, frame);
+        self.hop.handle_frame(now, path, number, bytes, frame);
     }
 
     /// Calls [`Hop::handle_timeout`].
@@ -115,7 +128,7 @@ impl RecordedHop {
         if self.tape.is_some() {
             self.begin(now, 0);
             match &outgoing {
-                Some(outgoing) => self.frame(outgoing.packet, &outgoing.frame, OUTBOUND),
+                Some(outgoing) => self.frame(outgoing.path, outgoing.packet, &outgoing.frame, OUTBOUND),
                 None => self.text("pause"),
             }
             self.end();
@@ -137,8 +150,8 @@ impl RecordedHop {
     }
 
     /// Calls [`Hop::poll_fate`].
-    pub fn poll_fate(&mut self) -> Option<Fate> {
-        self.hop.poll_fate(PathId::FIRST)
+    pub fn poll_fate(&mut self, path: PathId) -> Option<Fate> {
+        self.hop.poll_fate(path)
     }
 
     /// Records a separate event.
@@ -179,12 +192,21 @@ impl RecordedHop {
         self.step.push(block(self.now, INNER, data.to_vec(), len, options));
     }
 
-    fn frame(&mut self, PacketNumber(number): PacketNumber, frame: &Frame<Packet>, direction: u32) {
+    fn frame(
+        &mut self,
+        path: PathId,
+        PacketNumber(number): PacketNumber,
+        frame: &Frame<Packet>,
+        direction: u32,
+    ) {
         let Some(tape) = &self.tape else { return };
         let head = Head::of_frame(frame);
         let number = (number as u32).to_be_bytes();
         let data = [&number[..], &head.bytes].concat();
-        let options = vec![EnhancedPacketOption::Flags(direction), peer_comment(tape)];
+        let mut options = vec![EnhancedPacketOption::Flags(direction), peer_comment(tape)];
+        if path != PathId::FIRST {
+            options.push(EnhancedPacketOption::Comment(Cow::Owned(format!("path {}", path.0))));
+        }
         self.step.push(block(self.now, HOP, data, number.len() + head.len, options));
     }
 }

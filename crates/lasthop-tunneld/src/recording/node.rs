@@ -11,7 +11,7 @@ use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkReport, Segment, Side}
 use lasthop_proto::time::Instant;
 
 use super::{Decision, Head, Setting, Told};
-use crate::frames::{self, Near};
+use crate::frames::{self, Near, Own};
 use crate::inner::packet::{Connection, Packet, Vector};
 
 /// Content of a packet of the simulator.
@@ -141,17 +141,30 @@ impl Player {
         match told {
             // A new player was created for it.
             Told::Begin(_) => {}
-            Told::Anew(config) => node.hop_mut().begin_anew(HopConfig::clone(config)),
-            Told::Path(header) => node.hop_mut().on_new_path(PathId::FIRST, *header),
+            Told::Anew(config, more) => {
+                node.hop_mut().begin_anew(HopConfig::clone(config));
+                for (rate, header) in more {
+                    node.hop_mut().add_path(*rate, *header);
+                }
+            }
+            Told::Path(path, header) => {
+                if !node.hop().has_path(*path) {
+                    return Err("the link has no such path");
+                }
+                node.hop_mut().on_new_path(*path, *header);
+            }
             Told::Packet { head, flow, traffic } => {
                 let packet = packet(head).ok_or("not the head of a packet")?;
                 node.handle_packet(now, Port::WIRED, outer(packet.told(*flow, *traffic)));
                 // The link takes it later.
                 return Ok(Said { due, decision });
             }
-            Told::Frame { number, head } => {
-                let frame = self.wrapped(*number, head).ok_or("not the head of a frame")?;
-                self.0.handle_packet(now, Port::WIRELESS, frame);
+            Told::Frame { path, number, head } => {
+                if !node.hop().has_path(*path) {
+                    return Err("the link has no such path");
+                }
+                let frame = self.wrapped(*path, *number, head).ok_or("not the head of a frame")?;
+                self.0.handle_packet(now, Port(Port::WIRELESS.0 + u16::from(path.0)), frame);
             }
             Told::Timeout => {
                 // A driver calls when a deadline has passed, never earlier.
@@ -162,8 +175,11 @@ impl Player {
             }
             Told::Poll => {
                 let mut packet = Outer::default();
-                if node.poll_transmit(now, &mut packet).is_some() {
-                    decision.frame = Some(unwrapped(&packet).ok_or("the node sent something other than a link frame")?);
+                if let Some((port, _)) = node.poll_transmit(now, &mut packet) {
+                    let path = port.0.checked_sub(Port::WIRELESS.0).map(|path| PathId(path as u8));
+                    let sent = path.and_then(|path| Some((path, unwrapped(&packet)?)));
+                    let (path, (number, head)) = sent.ok_or("the node sent something other than a link frame")?;
+                    decision.frame = Some((path, number, head));
                 }
                 return Ok(Said { due, decision });
             }
@@ -179,11 +195,11 @@ impl Player {
     }
 
     /// Converts a received frame to the simulator's form.
-    fn wrapped(&self, number: u32, head: &Head) -> Option<Outer> {
+    fn wrapped(&self, path: PathId, number: u32, head: &Head) -> Option<Outer> {
         let hop = self.0.hop();
-        let (own_packet, own_symbol) = hop.near_own(PathId::FIRST);
-        let near = Near { symbol: hop.near(PathId::FIRST).1, own_packet, own_symbol, offset: 0 };
-        let frame = frames::read(&head.whole(), near)?;
+        let near = Near { symbol: hop.near(PathId::FIRST).1, own_symbol: hop.near_own(PathId::FIRST).1 };
+        let own = |path| hop.has_path(path).then(|| Own { next: hop.near_own(path).0, offset: 0 });
+        let frame = frames::read(&head.whole(), near, own)?;
         let (mut body, mut payload, mut ecn) = (Body::Control, Content::Nothing, Ecn::NotEct);
         let mut carry = |packet: Packet| {
             ecn = packet.ecn();
@@ -209,7 +225,7 @@ impl Player {
             Frame::Floor(Symbol(symbol)) => Header::Floor { packet: number, symbol: symbol as u32 },
             Frame::Probe => Header::Probe { packet: number },
         };
-        let (header_len, len) = (hop.header(PathId::FIRST), head.len as u32);
+        let (header_len, len) = (hop.header(path), head.len as u32);
         Some(Outer { ecn, header_len, len, body, link: LinkHeaders::from(header), payload, ..Outer::default() })
     }
 }

@@ -5,11 +5,13 @@ use std::io::Read;
 use lasthop_daemon::recording::reader::{Frame, Frames, ReadError};
 use lasthop_daemon::recording::steps::{self, EntryOf, Format};
 use lasthop_daemon::recording::{INBOUND, OUTBOUND};
+use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 use lasthop_proto::time::Duration;
 use pcap_file::DataLink;
 
 use super::{
-    Call, Decision, END, FORMAT, HEAD, HOP, Head, INNER, INTERFACES, KINDS, MOST_NANOS, Setting, Told, config_of,
+    Call, Decision, END, FORMAT, HEAD, HOP, Head, INNER, INTERFACES, KINDS, MOST_NANOS, SETTINGS, Setting, Told, config_of,
+    paths_of,
 };
 use crate::frames::DATA;
 use crate::inner::frame::{LENGTH, LONGEST};
@@ -81,11 +83,11 @@ impl Format for Links {
                 heads.push(head);
             }
             (HOP, INBOUND) => {
-                let (number, head) = framed(recording.frames(), frame)?;
-                recording.begin_step(frame.time, Call { peer, told: Told::Frame { number, head } }, decided);
+                let (path, number, head) = framed(recording.frames(), frame, comment)?;
+                recording.begin_step(frame.time, Call { peer, told: Told::Frame { path, number, head } }, decided);
             }
             (HOP, OUTBOUND) => {
-                let decision = Decision { frame: Some(framed(recording.frames(), frame)?), ..decided };
+                let decision = Decision { frame: Some(framed(recording.frames(), frame, comment)?), ..decided };
                 recording.begin_step(frame.time, Call { peer, told: Told::Poll }, decision);
             }
             (INNER | HOP, _) => return Err(recording.bad("neither inbound nor outbound")),
@@ -110,14 +112,25 @@ fn inner<R: Read>(frames: &Frames<R>, frame: &Frame) -> Result<Head, ReadError> 
     Ok(Head { bytes, len })
 }
 
-/// Returns the low bits of a frame's number, and its head.
-fn framed<R: Read>(frames: &Frames<R>, frame: &Frame) -> Result<(u32, Head), ReadError> {
+/// Returns a frame's path, which `comment` names if it is not the first, the low bits of its number, and its head.
+fn framed<R: Read>(
+    frames: &Frames<R>,
+    frame: &Frame,
+    comment: Option<&str>,
+) -> Result<(PathId, u32, Head), ReadError> {
+    let path = match comment {
+        None => Some(0),
+        Some(comment) => comment.strip_prefix("path ").and_then(|path| path.parse().ok()),
+    };
+    let Some(path) = path.filter(|path| *path < MOST_PATHS) else {
+        return Err(frames.bad("expected `path NUMBER` as the second comment"));
+    };
     let split = frame.data.split_first_chunk::<NUMBER>();
     let fits = frame.data.len() <= frame.len as usize && frame.len <= MOST_BYTES;
     let Some((number, bytes)) = split.filter(|(_, bytes)| fits && bytes.len() <= DATA + HEAD) else {
         return Err(frames.bad("invalid length for the head of a frame"));
     };
-    Ok((u32::from_be_bytes(*number), Head { bytes: bytes.to_vec(), len: frame.len as usize - NUMBER }))
+    Ok((PathId(path), u32::from_be_bytes(*number), Head { bytes: bytes.to_vec(), len: frame.len as usize - NUMBER }))
 }
 
 fn flow(comment: &str) -> Option<(u32, lasthop_proto::link::hybrid::Traffic)> {
@@ -134,8 +147,16 @@ fn event(text: &str) -> Option<Told> {
             let lag = lag.strip_prefix("lag=")?.parse().ok().filter(|nanos| *nanos <= MOST_NANOS)?;
             Some(Told::Begin(Setting { config: config_of(config)?, lag: Duration::from_nanos(lag) }))
         }
-        ("anew", "") => config_of(&words).map(Told::Anew),
-        ("path", header) => header.parse().ok().filter(|header| *header <= super::MOST_HEADER).map(Told::Path),
+        ("anew", "") => {
+            let (config, more) = words.split_at_checked(SETTINGS)?;
+            Some(Told::Anew(config_of(config)?, paths_of(more)?))
+        }
+        ("path", rest) => {
+            let (header, path) = rest.split_once(' ').unwrap_or((rest, "0"));
+            let header = header.parse().ok().filter(|header| *header <= super::MOST_HEADER)?;
+            let path = path.parse().ok().filter(|path| *path < MOST_PATHS)?;
+            Some(Told::Path(PathId(path), header))
+        }
         ("timeout", "") => Some(Told::Timeout),
         ("pause", "") => Some(Told::Poll),
         ("back", "") => Some(Told::Back),

@@ -103,8 +103,8 @@ impl Display for Said {
             f.write_str("no deadline expired, ")?;
         }
         match &self.decision.frame {
-            Some((number, head)) => {
-                write!(f, "frame {number} of {} bytes, ", head.len)?;
+            Some((path, number, head)) => {
+                write!(f, "frame {number} on path {} of {} bytes, ", path.0, head.len)?;
                 list(f, "", std::slice::from_ref(head))?;
             }
             None => f.write_str("no frame")?,

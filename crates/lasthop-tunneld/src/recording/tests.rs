@@ -45,8 +45,8 @@ struct World {
     folder: tempfile::TempDir,
     now: Instant,
     ends: Vec<RecordedHop>,
-    /// Frames in flight, with arrival time and destination.
-    way: Vec<(Instant, usize, PacketNumber, Vec<u8>)>,
+    /// Frames in flight, with arrival time, destination and path.
+    way: Vec<(Instant, usize, PathId, PacketNumber, Vec<u8>)>,
     random: u64,
     /// Loss probability, in 10⁻³.
     loss: u64,
@@ -86,12 +86,12 @@ impl World {
         self.now += Duration::from_millis(1);
         let (here, rest) = std::mem::take(&mut self.way).into_iter().partition(|(at, ..)| *at <= self.now);
         self.way = rest;
-        for (_, end, number, bytes) in here {
+        for (_, end, path, number, bytes) in here {
             let hop = &self.ends[end];
-            let (own_packet, own_symbol) = hop.near_own(PathId::FIRST);
-            let near = Near { symbol: hop.near(PathId::FIRST).1, own_packet, own_symbol, offset: 0 };
-            let frame = frames::read(&bytes, near).unwrap();
-            self.ends[end].handle_frame(self.now, number, bytes.len() as u32, frame);
+            let near = Near { symbol: hop.near(path).1, own_symbol: hop.near_own(path).1 };
+            let own = |path| Some(frames::Own { next: hop.near_own(path).0, offset: 0 });
+            let frame = frames::read(&bytes, near, own).unwrap();
+            self.ends[end].handle_frame(self.now, path, number, bytes.len() as u32, frame);
             self.take(end);
         }
         for end in 0..2 {
@@ -99,14 +99,18 @@ impl World {
                 self.ends[end].handle_timeout(self.now);
                 self.take(end);
             }
-            while let Some(Outgoing { packet, frame, .. }) = self.ends[end].poll_frame(self.now) {
+            while let Some(Outgoing { path, packet, frame, .. }) = self.ends[end].poll_frame(self.now) {
                 if self.draw() % 1000 >= self.loss {
                     let mut bytes = Vec::new();
                     frames::write(&frame, &mut bytes);
-                    self.way.push((self.now + Duration::from_millis(5), 1 - end, packet, bytes));
+                    // Each path after the first is slower.
+                    let delay = Duration::from_millis(5 + 7 * u64::from(path.0));
+                    self.way.push((self.now + delay, 1 - end, path, packet, bytes));
                 }
             }
-            while self.ends[end].poll_fate().is_some() {}
+            for path in self.ends[end].path_ids() {
+                while self.ends[end].poll_fate(path).is_some() {}
+            }
         }
     }
 
@@ -135,8 +139,8 @@ fn replayed(bytes: &[u8]) -> Result<Comparison, ReadError> {
 }
 
 /// Exercises all inputs of an end: packets of all classes in both directions over a lossy hop, overload, a new path, a
-/// restarted end, and a silent end.
-fn eventful(repair: Repair) -> Vec<u8> {
+/// restarted end, and a silent end. After the restart there are `more` further paths.
+fn eventful(repair: Repair, more: usize) -> Vec<u8> {
     let mut world = World::new(repair, 80, LIMIT);
     for number in 0..3000_u64 {
         for end in 0..2 {
@@ -148,14 +152,15 @@ fn eventful(repair: Repair) -> Vec<u8> {
         }
         let now = world.now;
         match number {
-            700 => world.ends[0].on_new_path(now, 78),
+            700 => world.ends[0].on_new_path(now, PathId::FIRST, 78),
             // Both ends restart.
             1500 => {
                 world.way.clear();
                 for end in &mut world.ends {
-                    end.begin_anew(now, HopConfig { rate: RateRule::Auto, ..config(repair) });
+                    end.begin_anew(now, HopConfig { rate: RateRule::Auto, ..config(repair) }, vec![(RateRule::Fixed(8_000_000), 60); more]);
                 }
             }
+            2100 if more > 0 => world.ends[0].on_new_path(now, PathId(more as u8), 78),
             2500 => {
                 world.ends[0].give_back(now);
                 while world.ends[0].poll_item(now).is_some() {}
@@ -169,10 +174,10 @@ fn eventful(repair: Repair) -> Vec<u8> {
 
 #[test]
 fn the_simulators_node_decides_alike() {
-    for repair in [Repair::Adaptive, Repair::Repeat] {
-        let bytes = eventful(repair);
+    for (repair, more) in [(Repair::Adaptive, 0), (Repair::Repeat, 0), (Repair::Adaptive, 1), (Repair::Adaptive, 2)] {
+        let bytes = eventful(repair, more);
         let comparison = replayed(&bytes).unwrap();
-        assert_eq!(comparison.differences.first, None, "{repair:?}: {comparison:?}");
+        assert_eq!(comparison.differences.first, None, "{repair:?}, {more}: {comparison:?}");
         assert_eq!((comparison.workers, comparison.links), (1, 1));
         let Comparison { packets, frames, sent, handed_on, timeouts, .. } = comparison;
         assert!(packets > 1500 && frames > 1000 && sent > 1000 && handed_on > 800 && timeouts > 100, "{comparison:?}");
@@ -248,7 +253,7 @@ fn windows_are_cut_alike() {
 /// A state machine with other settings decides differently: the comparison can fail.
 #[test]
 fn another_node_decides_otherwise() {
-    let bytes = eventful(Repair::Adaptive);
+    let bytes = eventful(Repair::Adaptive, 0);
     // A rate of equal length.
     let (from, to) = (b"rate=10000000", b"rate=00900000");
     let at = bytes.windows(from.len()).position(|window| window == from).unwrap();

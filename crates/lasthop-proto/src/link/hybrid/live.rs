@@ -5,15 +5,14 @@ use alloc::vec::Vec;
 use super::frame::Item;
 use super::ingress::Ingress;
 use super::numbers::PathId;
-use super::path::ReportTimes;
 use super::settings::HopConfig;
 use super::transmissions::Fate;
 use super::{Counters, Hop};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
-    /// Restarts this end with another configuration because the other end has lost its state. Packets in the entry
-    /// queue stay; data in flight and counters are discarded.
+    /// Restarts this end with another configuration, and one path, because the other end has lost its state. Packets in the
+    /// entry queue stay; data in flight and counters are discarded.
     pub fn begin_anew(&mut self, config: HopConfig) {
         let first = self.path(PathId::FIRST);
         let (fresh, lag) = (Ingress::new(&config, first.control.rate()), first.control.pacer.lag());
@@ -27,22 +26,18 @@ impl<I: Item> Hop<I> {
     }
 
     /// Moves a path to other addresses, where frames have `header` bytes of headers: its round trip is unknown, and so
-    /// is its rate if that is estimated.
+    /// is its rate if that is estimated. One of several paths is probed.
     pub fn on_new_path(&mut self, path: PathId, header: u16) {
+        let is_multipath = self.is_multipath();
         let path = self.path_mut(path);
-        path.header = header;
-        path.detector.begin_anew();
-        path.report_times = ReportTimes::default();
-        path.control.begin_anew();
+        path.move_to(header);
+        path.probe = is_multipath;
     }
 
     /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and the time after
     /// which transmissions are declared lost increases by `lag`.
     pub fn tolerate(&mut self, lag: Duration) {
-        for path in &mut self.paths {
-            path.control.pacer.tolerate(lag);
-            path.detector.tolerate(lag);
-        }
+        self.paths.iter_mut().for_each(|path| path.tolerate(lag));
     }
 
     /// Returns all unacknowledged packets, in the order of their first transmission, and the packets in the entry

@@ -157,7 +157,14 @@ impl<I: Item> Hop<I> {
     /// paths alike. Returns `None` if there are [`MOST_PATHS`].
     pub fn add_path(&mut self, rate: RateRule, header: u16) -> Option<PathId> {
         let id = PathId(u8::try_from(self.paths.len()).ok().filter(|count| *count < MOST_PATHS)?);
-        self.paths.push(Path::new(rate, header, reports(&self.config)));
+        let first = self.path(PathId::FIRST);
+        let (lag, is_watched) = (first.control.pacer.lag(), first.sent.is_watched());
+        let mut path = Path::new(rate, header, reports(&self.config));
+        path.tolerate(lag);
+        if is_watched {
+            path.sent.watch();
+        }
+        self.paths.push(path);
         Some(id)
     }
 
@@ -170,6 +177,11 @@ impl<I: Item> Hop<I> {
     /// Returns the reference numbers for restoring the numbers in feedback on a path: this end's own.
     pub fn near_own(&self, path: PathId) -> (PacketNumber, Symbol) {
         (self.path(path).sent.next(), self.symbols.next_symbol())
+    }
+
+    /// Returns the number of paths.
+    pub fn path_count(&self) -> u8 {
+        self.paths.len() as u8
     }
 
     /// Returns whether there is a path with that number.
@@ -185,8 +197,9 @@ impl<I: Item> Hop<I> {
         &mut self.paths[path.index()]
     }
 
-    fn path_ids(&self) -> impl Iterator<Item = PathId> + use<I> {
-        (0..self.paths.len() as u8).map(PathId)
+    /// Returns the numbers of the paths.
+    pub fn path_ids(&self) -> impl Iterator<Item = PathId> + use<I> {
+        (0..self.path_count()).map(PathId)
     }
 
     /// Accepts a packet to be sent over the hop.

@@ -101,6 +101,23 @@ impl Path {
         }
     }
 
+    /// Allows for a scheduling delay of up to `lag`.
+    pub fn tolerate(&mut self, lag: Duration) {
+        self.control.pacer.tolerate(lag);
+        self.detector.tolerate(lag);
+    }
+
+    /// Moves the path to other addresses, where frames have `header` bytes of headers: its round trip is unknown, and so
+    /// are its delay, and its rate if that is estimated.
+    pub fn move_to(&mut self, header: u16) {
+        self.header = header;
+        self.detector.begin_anew();
+        self.control.begin_anew();
+        self.report_times = ReportTimes::default();
+        (self.first_delay, self.delay) = (None, Mean::default());
+        (self.unsteady, self.suspect) = (None, false);
+    }
+
     /// Returns whether the other end has stopped answering.
     pub const fn is_suspect(&self) -> bool {
         self.suspect

@@ -62,6 +62,9 @@ pub(super) enum Acked {
     InTime(Arrival),
     /// Reported after it was declared lost.
     Late(Arrival),
+    /// Reported after all outstanding ones were declared lost because the path was silent. Its report may have been lost,
+    /// so it says nothing about reordering.
+    AfterSilence(Arrival),
     /// Already reported, or no longer tracked.
     Known,
 }
@@ -99,6 +102,8 @@ pub(super) struct Transmissions {
     /// Transmissions declared lost, by number, with the symbol and the time of each. Every report may show that some of
     /// them have arrived after all.
     lost: BTreeMap<u64, (Option<Symbol>, Instant)>,
+    /// Number of the next one at the last [`Self::lose_all`].
+    silent_before: u64,
     largest_acked: Option<u64>,
     /// Set by the last feedback if it reported a later arrival than before.
     anchor: Option<Anchor>,
@@ -123,6 +128,7 @@ impl Transmissions {
             copied: 0,
             last: None,
             lost: BTreeMap::new(),
+            silent_before: 0,
             largest_acked: None,
             anchor: None,
             outage: false,
@@ -239,6 +245,7 @@ impl Transmissions {
                 Acked::InTime(arrival(symbol, at))
             }
             Some(Some(_)) | None => match self.lost.remove(&packet) {
+                Some((symbol, at)) if packet < self.silent_before => Acked::AfterSilence(arrival(symbol, at)),
                 Some((symbol, at)) => Acked::Late(arrival(symbol, at)),
                 None => Acked::Known,
             },
@@ -323,6 +330,7 @@ impl Transmissions {
     /// Declares all outstanding transmissions lost, and returns their symbols.
     pub fn lose_all(&mut self) -> Vec<Symbol> {
         let mut symbols = Vec::new();
+        self.silent_before = self.next().0;
         for index in 0..self.sent.len() {
             let sent = &mut self.sent[index];
             if core::mem::take(&mut sent.open) {

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use lasthop_proto::time::Instant;
 use lasthop_sys::clock::BootClock;
+use lasthop_tunnel::Origin;
 
 use super::WorkerError;
 use crate::bridge::Bridge;
 use crate::device::{Device, Reader, Writer};
 use crate::engine::Engine;
 use crate::plan::{HopInterface, Own, Plan, Routed, Way};
-use crate::socket::{Batch, Inbox, Sending, Udp};
+use crate::socket::Inbox;
+use crate::sockets::Sockets;
 
 /// Number of datagrams after which frames are sent, because feedback covers 128; and number of packets after which they
 /// are sent, because a burst of super-segments is longer than the queue.
@@ -42,7 +44,7 @@ pub(super) trait PacketPath {
     fn beat(&mut self, engine: &Engine) -> io::Result<()>;
 
     /// Checks the state of the interfaces.
-    fn look_up(&self) -> io::Result<()>;
+    fn look_up(&mut self) -> io::Result<()>;
 
     /// Restores addresses and routes that the device lost.
     fn look_after(&mut self);
@@ -63,10 +65,10 @@ pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, Wor
                 Own::Name { interface, .. } => Some(interface.as_str()),
             };
             let listen = |error| WorkerError::Listen { address: routed.listen, error };
-            let udp = Udp::bind(routed.listen, interface).map_err(listen)?;
+            let sockets = Sockets::open(routed.listen, interface, &plan.interfaces).map_err(listen)?;
             let device = Device::open(&plan.device, routed)?;
             let (inbox, reader, writer) = (Inbox::default(), Reader::default(), Writer::default());
-            Ok(Box::new(RoutedPath { udp, device, inbox, reader, writer, batch: Batch::default() }))
+            Ok(Box::new(RoutedPath { sockets, device, inbox, reader, writer }))
         }
         Way::Bridged(hop) => {
             let silence = plan.peers.iter().map(|peer| Duration::from_nanos(peer.silence)).min().unwrap_or_default();
@@ -83,39 +85,41 @@ pub(super) fn refresh(plan: &mut Plan) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// TUN device and UDP socket.
+/// TUN device and UDP sockets.
 struct RoutedPath {
-    udp: Udp,
+    sockets: Sockets,
     device: Device,
     inbox: Inbox,
     reader: Reader,
     writer: Writer,
-    batch: Batch,
 }
 
 impl PacketPath for RoutedPath {
     fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.device.as_fd(), self.udp.as_fd()]
+        [self.device.as_fd(), self.sockets.descriptor()]
     }
 
     fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
-        let Self { udp, device, inbox, writer, batch, .. } = self;
-        inbox.fill(udp)?;
+        let Self { sockets, device, inbox, writer, .. } = self;
         let (mut taken, mut now) = (0, clock.now());
-        inbox.for_each(|datagram| {
-            engine.handle_datagram(now, datagram.from, datagram.to, datagram.ecn, datagram.bytes);
-            taken += 1;
-            if taken % STRIDE == 0 {
-                now = clock.now();
-                engine.send(now, &mut Sending { udp, batch });
-                writer.write(device, |packet| engine.poll_packet(packet));
-            }
-        });
+        for socket in sockets.ids() {
+            sockets.fill(inbox, socket)?;
+            inbox.for_each(|datagram| {
+                let from = Origin { address: datagram.from, socket };
+                engine.handle_datagram(now, from, datagram.to, datagram.ecn, datagram.bytes);
+                taken += 1;
+                if taken % STRIDE == 0 {
+                    now = clock.now();
+                    engine.send(now, sockets);
+                    writer.write(device, |packet| engine.poll_packet(packet));
+                }
+            });
+        }
         Ok(())
     }
 
     fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
-        let Self { udp, device, reader, batch, .. } = self;
+        let Self { sockets, device, reader, .. } = self;
         let (mut taken, mut sent) = (0, 0);
         while taken < PACKETS {
             let now = clock.now();
@@ -125,7 +129,7 @@ impl PacketPath for RoutedPath {
             }
             taken += count;
             if taken - sent >= STRIDE {
-                engine.send(now, &mut Sending { udp, batch });
+                engine.send(now, sockets);
                 sent = taken;
             }
         }
@@ -133,12 +137,9 @@ impl PacketPath for RoutedPath {
     }
 
     fn give(&mut self, engine: &mut Engine, now: Instant) {
-        let Self { udp, device, writer, batch, .. } = self;
-        engine.send(now, &mut Sending { udp, batch });
-        batch.flush(udp);
-        for (to, size) in std::mem::take(&mut batch.too_big) {
-            engine.too_big(now, to, size);
-        }
+        let Self { sockets, device, writer, .. } = self;
+        engine.send(now, sockets);
+        sockets.flush(|to, size| engine.too_big(now, to, size));
         writer.write(device, |packet| engine.poll_packet(packet));
     }
 
@@ -146,7 +147,8 @@ impl PacketPath for RoutedPath {
         Ok(())
     }
 
-    fn look_up(&self) -> io::Result<()> {
+    fn look_up(&mut self) -> io::Result<()> {
+        self.sockets.look_up();
         Ok(())
     }
 
@@ -164,7 +166,7 @@ impl PacketPath for RoutedPath {
     }
 
     fn unsent(&self) -> u64 {
-        self.batch.unsent + self.writer.refused
+        self.sockets.unsent() + self.writer.refused
     }
 }
 
@@ -206,7 +208,7 @@ impl PacketPath for BridgedPath {
         self.0.beat(engine.takes())
     }
 
-    fn look_up(&self) -> io::Result<()> {
+    fn look_up(&mut self) -> io::Result<()> {
         self.0.look_up()
     }
 

@@ -3,7 +3,9 @@
 use lasthop_daemon::ab::{Difference, Gain};
 use lasthop_study::promise::{Beside, Promise};
 use lasthop_tunneld::daemon::control::{PeerReport, Report, Status, TunnelStatus};
-use lasthop_tunneld::daemon::snapshot::{ArmSnapshot, ComparisonSnapshot, Count, PeerSnapshot, Snapshot};
+use lasthop_tunneld::daemon::snapshot::{
+    ArmSnapshot, ComparisonSnapshot, Count, PathSnapshot, PeerSnapshot, Snapshot,
+};
 use serde_json::json;
 
 use crate::commands::answers::{self, Compared, Trouble, bytes, digits, gain, rate, rate_since, span, troubles};
@@ -43,6 +45,7 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
     lines.extend(troubles(&more.snapshot, &TROUBLES));
     for (index, peer) in more.snapshot.peers.iter().enumerate() {
         lines.push(state(peer));
+        lines.extend(paths(peer).into_iter().map(|line| format!("  {line}")));
         if peer.traffic.frames.packets + peer.traffic.received.packets > 0 {
             lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
         }
@@ -71,6 +74,29 @@ fn state(peer: &PeerSnapshot) -> String {
     };
     let found = if peer.finds_rate { " found" } else { "" };
     format!("{name}: at {address} for {}{trip}, {sends}{found}, {goes}, MTU {mtu}", span(seconds))
+}
+
+/// Describes each of several paths.
+fn paths(peer: &PeerSnapshot) -> Vec<String> {
+    if peer.paths.len() < 2 {
+        return Vec::new();
+    }
+    let total: u64 = peer.paths.iter().map(|path| path.frames.bytes).sum();
+    let path = |path: &PathSnapshot| {
+        let PathSnapshot { name, state, loss, .. } = path;
+        let address = path.address.as_deref().unwrap_or("?");
+        if state == "unused" {
+            return format!("path {name}: unused, the other end has no path with this number");
+        }
+        let trip = path.rtt_seconds.map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
+        let (sends, found) = (rate(path.rate as f64), if path.finds_rate { " found" } else { "" });
+        let share = 100.0 * path.frames.bytes as f64 / (total as f64).max(1.0);
+        format!(
+            "path {name}: at {address}{trip}, {sends}{found}, {:.1} % lost, {state}, {share:.0} % of all bytes sent",
+            loss * 100.0
+        )
+    };
+    peer.paths.iter().map(path).collect()
 }
 
 fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSnapshot) -> Vec<String> {
@@ -211,6 +237,34 @@ mod tests {
         ] });
         let line = "  promise: 5.5 times as fast for downloads (5.0-6.0), measured 5.0 (4.0-6.2): kept\n";
         assert!(report(&answer, Some(&promise.unwrap())).contains(line));
+    }
+
+    #[test]
+    fn each_of_several_paths_has_a_line() {
+        let path = |name: &str, state: &str, bytes: u64| {
+            json!({
+                "name": name, "address": "192.0.2.7:51900", "rate": 50_000_000, "finds_rate": true, "state": state,
+                "rtt_seconds": 0.0412, "loss": 0.004, "frames": { "packets": 9, "bytes": bytes },
+            })
+        };
+        let answer = |paths: Vec<Value>| {
+            json!({
+                "version": "0.1.0", "uptime_seconds": 1.0, "device": "lasthop0",
+                "peers": [{ "name": "hub", "up_seconds": 60.0, "paths": paths }],
+            })
+        };
+        let both = answer(vec![path("dish", "repairing", 610), path("lte", "down", 390), path("dsl", "unused", 0)]);
+        let text = status(&both, None);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("path ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "  path dish: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, repairing, 61 % of all bytes sent",
+                "  path lte: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, down, 39 % of all bytes sent",
+                "  path dsl: unused, the other end has no path with this number",
+            ]
+        );
+        assert!(!status(&answer(vec![path("", "repairing", 610)]), None).contains("path :"));
     }
 
     #[test]
