@@ -71,7 +71,10 @@ fn a_peer_has_paths_with_their_own_interface_and_rate() {
     for (text, expected) in [
         (format!("{head}rate = '1 Mbps'\n{}", path("")), "t.toml:7: peer[1].rate: each [[peer.path]] has its own rate"),
         (format!("{head}{}{}", path(""), path("")), "peer[1].path[2].name: cannot be \"a\""),
-        (format!("{head}{}", path("interface = 'eth1'\n")), "peer[1].path[1].endpoint: missing; give the host and UDP port"),
+        (
+            format!("{head}{}", path("interface = 'eth1'\n")),
+            "peer[1].path[1].endpoint: missing; give the host and UDP port",
+        ),
         (format!("{head}[[peer.path]]\nname = 'a'\n"), "peer[1].path[1].rate: missing"),
         (format!("{head}{}", path("interface = 'a/b'\n")), "peer[1].path[1].interface: cannot be \"a/b\""),
         (format!("{head}{}", path("rat = 1\n")), "peer[1].path[1].rat: unknown key; did you mean \"rate\"?"),
@@ -96,7 +99,10 @@ fn a_bridge_needs_an_interface_and_no_address() {
     let tunnel = Tunnel::parse("t.toml", &format!("{BRIDGE}{peer}")).unwrap();
     assert_eq!(tunnel.mode, Mode::Bridge { interface: "eth1".to_owned() });
     let [shore] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
-    assert_eq!((shore.silence, &shore.allowed, &shore.paths[0].endpoint), (Duration::from_millis(30), &Vec::new(), &None));
+    assert_eq!(
+        (shore.silence, &shore.allowed, &shore.paths[0].endpoint),
+        (Duration::from_millis(30), &Vec::new(), &None)
+    );
     let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\nname = 'ship'\n";
     let plain = "[[peer]]\nname = 'shore'\nrate = '10 Mbps'\nsilence = '100 ms'\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{own}trusted_interface = 'eth1'\n{plain}")).unwrap();

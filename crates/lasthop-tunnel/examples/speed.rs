@@ -11,8 +11,8 @@ use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel,
-    TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey,
+    Tunnel, TunnelConfig,
 };
 use rustix::time::{ClockId, clock_gettime};
 

@@ -129,7 +129,8 @@ impl Peer {
             shared_key: config.preshared,
             sessions: Vec::new(),
             attempt: None,
-            begin_at: (config.keepalive.is_some() && config.paths.iter().any(|path| path.endpoint.is_some())).then_some(now),
+            begin_at: (config.keepalive.is_some() && config.paths.iter().any(|path| path.endpoint.is_some()))
+                .then_some(now),
             last_begun: None,
             paths: config.paths.into_iter().map(Path::new).collect(),
             liveness: Liveness::new(config.keepalive),
@@ -387,14 +388,7 @@ impl Peer {
     }
 
     /// Handles the answer to a challenge, from `from`.
-    pub(crate) fn answered(
-        &mut self,
-        now: Instant,
-        path: PathId,
-        from: SocketAddr,
-        number: u64,
-        shared: &mut Shared,
-    ) {
+    pub(crate) fn answered(&mut self, now: Instant, path: PathId, from: SocketAddr, number: u64, shared: &mut Shared) {
         if self.path(path).is_some_and(|path| path.is_answer(from, number)) {
             self.set_address(now, path, from, shared);
         }

@@ -148,7 +148,9 @@ impl Session {
         if !seen.is_new(number) {
             return Err(Unopened::Replayed);
         }
-        if header.phase != self.phase || self.keys.open(Space { kind: header.kind, path: header.path }, number, datagram).is_err() {
+        if header.phase != self.phase
+            || self.keys.open(Space { kind: header.kind, path: header.path }, number, datagram).is_err()
+        {
             return Err(Unopened::Damaged);
         }
         let newest = number >= seen.next();

@@ -9,7 +9,8 @@ use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::wire::{INITIATION, OVERHEAD, RESPONSE};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Drop, PathConfig, PeerConfig, PeerError, PresharedKey, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Drop, PathConfig, PeerConfig, PeerError, PresharedKey, Tunnel,
+    TunnelConfig,
 };
 use proptest::prelude::*;
 

@@ -6,8 +6,8 @@ use common::{Fate, Net, address, millis, secs};
 use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Drop, Event, PathConfig, PeerConfig, PresharedKey, PublicKey, Start, Tunnel, TunnelConfig,
-    Unsealed,
+    Arrival, Capabilities, Credentials, Drop, Event, PathConfig, PeerConfig, PresharedKey, PublicKey, Start, Tunnel,
+    TunnelConfig, Unsealed,
 };
 
 const INITIATION: u8 = 1;

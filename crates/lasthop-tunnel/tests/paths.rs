@@ -74,7 +74,8 @@ fn a_session_has_the_paths_that_both_ends_have() {
 #[test]
 fn a_dead_first_path_delays_the_handshake_by_one_retry() {
     let mut net = net(2);
-    net.fate = Box::new(|sent| if sent.from == address(0) || sent.to == address(0) { Fate::Lost } else { Fate::Arrives });
+    net.fate =
+        Box::new(|sent| if sent.from == address(0) || sent.to == address(0) { Fate::Lost } else { Fate::Arrives });
     net.run(millis(1_000));
     assert!(net.is_up(0) && net.is_up(1));
     assert_eq!(at(&net, 1, SECOND), Some(second()));
@@ -109,7 +110,8 @@ fn one_path_moves_and_the_other_stays() {
     net.send_on(0, SECOND, b"from elsewhere");
     net.run(millis(100));
     assert_eq!([at(&net, 1, FIRST), at(&net, 1, SECOND)], [Some(address(0)), Some(moved)]);
-    let told = net.ends[1].events.iter().filter(|event| matches!(event, Event::Path { address, .. } if *address == moved));
+    let told =
+        net.ends[1].events.iter().filter(|event| matches!(event, Event::Path { address, .. } if *address == moved));
     assert_eq!(told.count(), 1);
 }
 

@@ -48,14 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut sending = Sending { udp: &udp, batch: &mut batch };
         let mut taken = 0;
         while taken < PACKETS {
-            let count =
-                reader.read(&device, |bytes| sending.put(Datagram {
-                    to,
-                    socket: SocketId::default(),
-                    from: None,
-                    ecn: Ecn::NotEct,
-                    bytes,
-                }))?;
+            let count = reader.read(&device, |bytes| {
+                sending.put(Datagram { to, socket: SocketId::default(), from: None, ecn: Ecn::NotEct, bytes })
+            })?;
             if count == 0 {
                 break;
             }

@@ -217,7 +217,8 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
         findings.push(Finding::new(subject("allowed"), Outcome::Hint, detail));
     }
     for path in &peer.paths {
-        let subject = |what: &str| subject(&path.name.as_ref().map_or(what.to_owned(), |name| format!("path {name} {what}")));
+        let subject =
+            |what: &str| subject(&path.name.as_ref().map_or(what.to_owned(), |name| format!("path {name} {what}")));
         if let Some(interface) = &path.interface {
             findings.push(match interfaces::index(interface) {
                 Some(_) => Finding::new(subject("interface"), Outcome::Ok, format!("{interface} exists")),

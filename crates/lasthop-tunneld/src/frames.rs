@@ -13,7 +13,9 @@
 //! | probe | 33: 1 |
 //! | unrepaired packet | 34: 1, packet |
 
-use lasthop_proto::link::hybrid::{Class, Feedback, Frame, Label, PacketNumber, PathId, Symbol, WINDOW, Window, expand};
+use lasthop_proto::link::hybrid::{
+    Class, Feedback, Frame, Label, PacketNumber, PathId, Symbol, WINDOW, Window, expand,
+};
 use lasthop_proto::time::Duration;
 
 use crate::inner::packet::{Packet, Vector};
@@ -177,9 +179,7 @@ fn read_feedback(
     let beyond = if kind & SOME_BEYOND != 0 { u128::from_be_bytes(from.take()?) } else { 0 };
     let marked = if kind & SOME_MARKED != 0 { from.word()? } else { 0 };
     let (path, arrived, back) = match from.take() {
-        Some([path, a, b, c, d, e, f]) => {
-            (PathId(path), u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]))
-        }
+        Some([path, a, b, c, d, e, f]) => (PathId(path), u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])),
         None => (PathId::FIRST, 0, 0),
     };
     let own = own(path)?;

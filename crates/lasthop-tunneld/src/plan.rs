@@ -411,7 +411,8 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> 
         }
         None => None,
     };
-    let paths = peer.paths.iter().map(|path| path_plan(peer, path, &tunnel.mode, interfaces)).collect::<Result<_, _>>()?;
+    let paths =
+        peer.paths.iter().map(|path| path_plan(peer, path, &tunnel.mode, interfaces)).collect::<Result<_, _>>()?;
     let key = peer.public_key.unwrap_or_else(|| PublicKey::of_name(&peer.name).0);
     if own.public() == Some(PublicKey(key)) {
         return Err(PlanError::OwnKey { peer: peer.name.clone() });

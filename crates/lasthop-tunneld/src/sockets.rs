@@ -128,7 +128,8 @@ impl Outbox for Sockets {
     fn put(&mut self, datagram: Datagram<'_>) {
         let socket = usize::from(datagram.socket.0);
         // Without its interface, a datagram would leave by another line, which may be metered.
-        let is_there = socket.checked_sub(1).is_none_or(|at| self.interfaces.get(at).is_some_and(|one| one.index.is_some()));
+        let is_there =
+            socket.checked_sub(1).is_none_or(|at| self.interfaces.get(at).is_some_and(|one| one.index.is_some()));
         match self.outlets.get_mut(socket).filter(|_| is_there) {
             Some(Outlet { udp, batch }) => batch.put(udp, datagram),
             None => self.unsent += 1,

@@ -45,3 +45,4 @@ mod traces;
 mod tunnel;
 mod tunnel_bridge;
 mod tunnel_live;
+mod tunnel_paths;

@@ -16,17 +16,17 @@ use crate::tunnel_end::{End, configure, keys};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-fn is_skipped(test: &str) -> bool {
+pub fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
 }
 
 /// Returns the inner address of an end.
-fn inner(end: usize) -> String {
+pub fn inner(end: usize) -> String {
     format!("10.9.0.{}", end + 1)
 }
 
 /// Returns the common part of an end's configuration.
-fn head(end: usize, listen: &str) -> String {
+pub fn head(end: usize, listen: &str) -> String {
     let key = keys().0.path().join(format!("{end}.key"));
     format!(
         "listen = '{listen}'\nprivate_key_file = '{}'\naddress = ['{}/24', 'fd09::{}/64']\n",
@@ -46,7 +46,7 @@ fn peer(end: usize, more: &str) -> String {
 }
 
 /// Creates namespaces and waits until their links are up.
-fn network() -> Network {
+pub fn network() -> Network {
     let network = Network::new();
     let end = Instant::now() + Duration::from_secs(10);
     let is_ready = |name| {
@@ -62,7 +62,7 @@ fn network() -> Network {
 
 /// Carries datagrams between two ends: with a delay of 10 ms in each direction and losses; the second end sees the
 /// first at a changing address.
-struct Relay {
+pub struct Relay {
     stop: Arc<AtomicBool>,
     /// Port to which the first end's visible address moves next.
     move_to: Arc<AtomicU16>,
@@ -76,10 +76,16 @@ const RELAY: &str = "10.2.0.1:51900";
 impl Relay {
     /// Starts a relay that loses one of `every` datagrams in each direction at random.
     fn start(network: &Network, second: &str, every: u64) -> Self {
+        Self::between(network, [RELAY, "10.1.0.1:40000"], second, every)
+    }
+
+    /// Starts a relay with these addresses towards the first and the second end.
+    pub fn between(network: &Network, [near, far]: [&str; 2], second: &str, every: u64) -> Self {
         let (stop, move_to, lost) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU16::new(0)), Arc::new(AtomicU64::new(0)));
         let (ends, moves, count) = (Arc::clone(&stop), Arc::clone(&move_to), Arc::clone(&lost));
         let second: SocketAddr = second.parse().unwrap();
+        let [near_address, far_address] = [near, far].map(str::to_owned);
         let (ready, is_ready) = std::sync::mpsc::channel();
         let work = move || {
             let socket = |address: &str| {
@@ -87,8 +93,8 @@ impl Relay {
                 socket.set_nonblocking(true).unwrap();
                 socket
             };
-            let near = socket(RELAY);
-            let mut far = socket("10.1.0.1:40000");
+            let near = socket(&near_address);
+            let mut far = socket(&far_address);
             ready.send(()).unwrap();
             let mut first: Option<SocketAddr> = None;
             let mut way: VecDeque<(Instant, bool, Vec<u8>)> = VecDeque::new();
@@ -166,7 +172,7 @@ fn traces(network: &Network, namespace: &str) -> String {
 }
 
 /// Sends datagrams from one namespace to an address in another, which echoes them; returns the number of answers.
-fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8) -> usize {
+pub fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8) -> usize {
     let socket = |namespace: &str, address: String| {
         let socket = network.within(namespace, move || UdpSocket::bind(address).unwrap()).join().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -198,7 +204,7 @@ fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8)
     came.len()
 }
 
-fn server(port: u16) -> String {
+pub fn server(port: u16) -> String {
     format!("{}:{port}", inner(1))
 }
 

@@ -42,15 +42,7 @@ pub(crate) struct Path {
 
 impl Path {
     pub(crate) fn new(PathConfig { endpoint, socket }: PathConfig) -> Self {
-        Self {
-            configured: endpoint,
-            socket,
-            address: None,
-            candidate: None,
-            search: None,
-            next_link: 0,
-            expected: 0,
-        }
+        Self { configured: endpoint, socket, address: None, candidate: None, search: None, next_link: 0, expected: 0 }
     }
 
     /// Returns the bytes of UDP payload that are known to pass.

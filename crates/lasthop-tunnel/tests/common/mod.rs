@@ -7,8 +7,8 @@ use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Entropy, Event, Origin, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, SocketId, Transmit, Tunnel,
-    TunnelConfig, Unsealed,
+    Arrival, Capabilities, Credentials, Entropy, Event, Origin, PathConfig, PeerConfig, PeerId, PresharedKey,
+    PrivateKey, SocketId, Transmit, Tunnel, TunnelConfig, Unsealed,
 };
 
 /// One-way delay of the network.
@@ -121,12 +121,7 @@ impl End {
     }
 
     /// Seals `text` in a datagram of the link on a path. Returns its destination and bytes.
-    pub fn seal_on(
-        &mut self,
-        now: Instant,
-        path: PathId,
-        text: &[u8],
-    ) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
+    pub fn seal_on(&mut self, now: Instant, path: PathId, text: &[u8]) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
         let mut datagram = vec![0; OVERHEAD + text.len()];
         datagram[HEADER..HEADER + text.len()].copy_from_slice(text);
         let number = &mut self.numbers[usize::from(path.0)];

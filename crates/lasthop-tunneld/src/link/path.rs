@@ -82,13 +82,7 @@ impl LinkPath {
     }
 
     /// Records a transmission of `payload` bytes of UDP payload. Returns its wire number.
-    pub fn on_frame(
-        &mut self,
-        PacketNumber(number): PacketNumber,
-        payload: usize,
-        is_repair: bool,
-        arm: Arm,
-    ) -> u64 {
+    pub fn on_frame(&mut self, PacketNumber(number): PacketNumber, payload: usize, is_repair: bool, arm: Arm) -> u64 {
         self.frames.count(payload);
         if is_repair {
             self.repair.count(payload);

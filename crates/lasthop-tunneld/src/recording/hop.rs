@@ -86,14 +86,7 @@ impl RecordedHop {
     }
 
     /// Calls [`Hop::handle_frame`].
-    pub fn handle_frame(
-        &mut self,
-        now: Instant,
-        path: PathId,
-        number: PacketNumber,
-        bytes: u32,
-        frame: Frame<Packet>,
-    ) {
+    pub fn handle_frame(&mut self, now: Instant, path: PathId, number: PacketNumber, bytes: u32, frame: Frame<Packet>) {
         if self.tape.is_some() {
             self.begin(now, 1);
             self.frame(path, number, &frame, INBOUND);
@@ -192,13 +185,7 @@ impl RecordedHop {
         self.step.push(block(self.now, INNER, data.to_vec(), len, options));
     }
 
-    fn frame(
-        &mut self,
-        path: PathId,
-        PacketNumber(number): PacketNumber,
-        frame: &Frame<Packet>,
-        direction: u32,
-    ) {
+    fn frame(&mut self, path: PathId, PacketNumber(number): PacketNumber, frame: &Frame<Packet>, direction: u32) {
         let Some(tape) = &self.tape else { return };
         let head = Head::of_frame(frame);
         let number = (number as u32).to_be_bytes();

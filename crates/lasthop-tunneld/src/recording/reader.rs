@@ -10,8 +10,8 @@ use lasthop_proto::time::Duration;
 use pcap_file::DataLink;
 
 use super::{
-    Call, Decision, END, FORMAT, HEAD, HOP, Head, INNER, INTERFACES, KINDS, MOST_NANOS, SETTINGS, Setting, Told, config_of,
-    paths_of,
+    Call, Decision, END, FORMAT, HEAD, HOP, Head, INNER, INTERFACES, KINDS, MOST_NANOS, SETTINGS, Setting, Told,
+    config_of, paths_of,
 };
 use crate::frames::DATA;
 use crate::inner::frame::{LENGTH, LONGEST};
@@ -113,11 +113,7 @@ fn inner<R: Read>(frames: &Frames<R>, frame: &Frame) -> Result<Head, ReadError> 
 }
 
 /// Returns a frame's path, which `comment` names if it is not the first, the low bits of its number, and its head.
-fn framed<R: Read>(
-    frames: &Frames<R>,
-    frame: &Frame,
-    comment: Option<&str>,
-) -> Result<(PathId, u32, Head), ReadError> {
+fn framed<R: Read>(frames: &Frames<R>, frame: &Frame, comment: Option<&str>) -> Result<(PathId, u32, Head), ReadError> {
     let path = match comment {
         None => Some(0),
         Some(comment) => comment.strip_prefix("path ").and_then(|path| path.parse().ok()),

@@ -157,7 +157,11 @@ fn eventful(repair: Repair, more: usize) -> Vec<u8> {
             1500 => {
                 world.way.clear();
                 for end in &mut world.ends {
-                    end.begin_anew(now, HopConfig { rate: RateRule::Auto, ..config(repair) }, vec![(RateRule::Fixed(8_000_000), 60); more]);
+                    end.begin_anew(
+                        now,
+                        HopConfig { rate: RateRule::Auto, ..config(repair) },
+                        vec![(RateRule::Fixed(8_000_000), 60); more],
+                    );
                 }
             }
             2100 if more > 0 => world.ends[0].on_new_path(now, PathId(more as u8), 78),

@@ -130,7 +130,8 @@ impl Network {
         ip(&format!("-n {far} route add default via fd0{subnet}::1"));
     }
 
-    fn namespace(&self, name: &str) -> String {
+    /// Returns the full name of a namespace.
+    pub fn namespace(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 

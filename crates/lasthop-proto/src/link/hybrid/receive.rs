@@ -115,7 +115,9 @@ impl<I: Item> Hop<I> {
                     }
                     symbol.into_iter().for_each(|symbol| symbols.on_arrived(symbol));
                 }
-                Acked::AfterSilence(Arrival { symbol, .. }) => symbol.into_iter().for_each(|symbol| symbols.done(symbol)),
+                Acked::AfterSilence(Arrival { symbol, .. }) => {
+                    symbol.into_iter().for_each(|symbol| symbols.done(symbol))
+                }
                 Acked::Late(Arrival { symbol, took, .. }) => {
                     detector.on_spurious(now, took);
                     budget.on_spurious();

@@ -3,9 +3,7 @@
 use lasthop_daemon::ab::{Difference, Gain};
 use lasthop_study::promise::{Beside, Promise};
 use lasthop_tunneld::daemon::control::{PeerReport, Report, Status, TunnelStatus};
-use lasthop_tunneld::daemon::snapshot::{
-    ArmSnapshot, ComparisonSnapshot, Count, PathSnapshot, PeerSnapshot, Snapshot,
-};
+use lasthop_tunneld::daemon::snapshot::{ArmSnapshot, ComparisonSnapshot, Count, PathSnapshot, PeerSnapshot, Snapshot};
 use serde_json::json;
 
 use crate::commands::answers::{self, Compared, Trouble, bytes, digits, gain, rate, rate_since, span, troubles};
