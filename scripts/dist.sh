@@ -64,6 +64,7 @@ deb() {
     "$binary" completions zsh >"$stage/completions/_lasthop"
     "$binary" completions fish >"$stage/completions/lasthop.fish"
     CARGO="$cargo" scripts/notices.py lasthop >"$stage/third-party-licences.txt"
+    cp -r packaging/monitoring "$stage/"
     cp packaging/gateway.toml packaging/tunnel.toml packaging/tunnel-bridge.toml packaging/lossy-hop.toml CHANGELOG.md "$stage/"
     for unit in lasthop-gateway lasthop-tunnel; do
         cp "packaging/systemd/$unit.service" "$stage/debian/lasthop.$unit.service"

@@ -10,6 +10,8 @@
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
     answer PORT                 as `echo`, for any number of connections, until SIGTERM
     ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
+    call ADDRESS PORT SECONDS RATE   sends numbered datagrams with their time, RATE a second
+    hear PORT SECONDS           receives them for so long
 """
 import json
 import os
@@ -194,7 +196,35 @@ def ask(address, port, count, seconds):
     return {"us": times + [1e6 * (now - start) for start in begun.values()]}
 
 
-ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask)}
+def call(address, port, seconds, rate):
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    begun, sent = time.monotonic(), 0
+    while (now := time.monotonic()) < begun + float(seconds):
+        if now < begun + sent / float(rate):
+            time.sleep(begun + sent / float(rate) - now)
+            continue
+        sender.sendto(struct.pack("!Id", sent, now) + bytes(148), (address, int(port)))
+        sent += 1
+    return {"sent": sent}
+
+
+def hear(port, seconds):
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind(("", int(port)))
+    print("ready", flush=True)
+    end, numbers, times, delays = time.monotonic() + float(seconds), set(), [], []
+    while (left := end - time.monotonic()) > 0:
+        if select.select([receiver], [], [], left)[0]:
+            number, sent = struct.unpack_from("!Id", receiver.recv(2048))
+            now = time.monotonic()
+            numbers.add(number)
+            times.append(now)
+            delays.append(1000 * (now - sent))
+    gaps = [1000 * (later - earlier) for earlier, later in zip(times, times[1:])]
+    return {"numbers": sorted(numbers), "longest_gap_ms": max(gaps, default=0), "delays_ms": delays}
+
+
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask, call, hear)}
 
 if __name__ == "__main__":
     try:

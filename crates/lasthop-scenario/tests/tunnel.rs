@@ -1,5 +1,6 @@
 //! Tests of the tunnel's configuration, and of messages about invalid ones.
 
+use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Repair, Routes, Security, Tunnel};
 
@@ -66,6 +67,9 @@ fn a_peer_has_paths_with_their_own_interface_and_rate() {
     let answers = "[[peer.path]]\nname = 'dish'\nrate = '50 Mbps'\n[[peer.path]]\nname = 'lte'\nrate = '50 Mbps'\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{head}{answers}")).unwrap();
     assert!(tunnel.peers[0].paths.iter().all(|path| path.endpoint.is_none() && path.interface.is_none()));
+    assert_eq!(tunnel.peers[0].multipath, Multipath::Bond);
+    let tunnel = Tunnel::parse("t.toml", &format!("{head}multipath = 'redundant'\n{answers}")).unwrap();
+    assert_eq!(tunnel.peers[0].multipath, Multipath::Redundant);
 
     let path = |more: &str| format!("[[peer.path]]\nname = 'a'\nrate = 'auto'\n{more}");
     for (text, expected) in [
@@ -83,6 +87,11 @@ fn a_peer_has_paths_with_their_own_interface_and_rate() {
             "peer[1].path[2].name: cannot be \"b\" (another path of this peer has the same interface and endpoint)",
         ),
         (format!("{head}{}", path("").repeat(9)), "a peer has at most 8 paths"),
+        (
+            format!("{head}rate = '1 Mbps'\nmultipath = 'failover'\n"),
+            "peer[1].multipath: requires at least two [[peer.path]]",
+        ),
+        (format!("{head}multipath = 'bonding'\n{answers}"), "peer[1].multipath: cannot be \"bonding\""),
     ] {
         let found = message(&text);
         assert!(found.contains(expected), "{found}\n{expected}");
@@ -180,7 +189,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, silence, rate, repair, medium, queue, memory, ab, path",
+             keepalive, silence, rate, repair, medium, queue, memory, ab, multipath, path",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),

@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::time::Duration;
 
 use self::values::{
@@ -178,6 +179,8 @@ pub struct Peer {
     pub preshared_key_file: Option<PathBuf>,
     /// Paths to the peer, at least one. Both ends list them in the same order.
     pub paths: Vec<PeerPath>,
+    /// Use of several paths.
+    pub multipath: Multipath,
     /// Inner addresses of the peer; empty on a bridge.
     pub allowed: Vec<IpNet>,
     /// Interval of keep-alives without other traffic.
@@ -291,6 +294,9 @@ keys! {
         memory: ByteSize = ByteSize(64 << 20);
         /// {} | share of flows, at most 50 %, left unrepaired to [measure the gain](#what-repair-gains). Alike at both ends
         ab: Fraction = Fraction::ZERO;
+        /// {} | with several [paths](#several-lines): packets are spread over all; `"redundant"`: each is sent on two;
+        /// `"failover"`: the first path that works carries all. Each end may differ
+        multipath: Multipath = Multipath::Bond;
         path;
     }
 }
@@ -471,6 +477,11 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         }
     };
     let paths = paths::paths(reader, mode)?;
+    let multipath = reader.value(PeerKeys::multipath)?;
+    if reader.has(PeerKeys::multipath) && paths.len() < 2 {
+        let message = "requires at least two [[peer.path]]".to_owned();
+        return Err(reader.fail(PeerKeys::multipath, Problem::Conflict(message)));
+    }
     let silence = reader.value(PeerKeys::silence)?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
         return Err(reader.refuse(PeerKeys::silence, "20 ms to 1 s, e.g. \"30 ms\"", ""));
@@ -498,6 +509,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         public_key,
         preshared_key_file,
         paths,
+        multipath,
         allowed,
         keepalive,
         silence,

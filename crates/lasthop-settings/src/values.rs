@@ -8,6 +8,7 @@ pub use self::amounts::{Positive, Whole};
 use lasthop_proto::channel::{Behind, DamagedFrames, Frames};
 use lasthop_proto::delay::Order;
 use lasthop_proto::link::arq::{Delivery, Protocol};
+use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::rate::Wrap;
@@ -480,6 +481,7 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+    Multipath { "bond" = Bond, "redundant" = Redundant, "failover" = Failover }
     LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive, "multipath" = Multipath, "airmail" = Airmail }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }

@@ -9,7 +9,7 @@ use lasthop_tunnel::{Entropy, PrivateKey};
 use super::*;
 use crate::inner::look::look;
 use crate::link::Tally;
-use crate::plan::{Own, PathPlan, Routed};
+use crate::plan::{Multipath, Own, PathPlan, Routed};
 
 #[path = "engine_path_tests.rs"]
 mod paths;
@@ -37,6 +37,7 @@ fn plan(end: usize) -> Plan {
             rate: Some(10_000_000),
             ..PathPlan::default()
         }],
+        multipath: Multipath::default(),
         allowed: vec![(IpAddr::from([10, 0, 1 - end as u8, 0]), 24)],
         keepalive: None,
         silence: 40 * MS,

@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
-    Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, PathId, RateRule, Repair, State, Why,
+    Bundle, Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, PathId, RateRule, Repair,
+    State, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -166,8 +167,8 @@ impl Link {
             let plan = self.plan.paths.get(usize::from(path.0));
             (rate_rule(plan.and_then(|plan| plan.rate)), self.cost(path) + crate::plan::ADDED)
         });
-        let more: Vec<_> = more.collect();
-        self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost(PathId::FIRST)), more);
+        let bundle = Bundle { multipath: self.plan.multipath.into(), more: more.collect() };
+        self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost(PathId::FIRST)), &bundle);
         self.offer_early(now);
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
+use lasthop_proto::link::hybrid;
 use lasthop_proto::time::Duration;
 use lasthop_settings::tunnel::{Medium, Mode, Peer, PeerPath, Repair, Routes, Security, Tunnel};
 use lasthop_tunnel::{Carrier, Credentials, Mac, PathConfig, PresharedKey, PrivateKey, PublicKey, SocketId};
@@ -175,6 +176,28 @@ pub struct Plan {
     pub interfaces: Vec<String>,
 }
 
+/// [`hybrid::Multipath`], as plans contain it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Multipath {
+    /// Packets are spread over all paths.
+    #[default]
+    Bond,
+    /// Each packet is sent on two paths.
+    Redundant,
+    /// Packets are sent on the first path that works.
+    Failover,
+}
+
+impl From<Multipath> for hybrid::Multipath {
+    fn from(multipath: Multipath) -> Self {
+        match multipath {
+            Multipath::Bond => Self::Bond,
+            Multipath::Redundant => Self::Redundant,
+            Multipath::Failover => Self::Failover,
+        }
+    }
+}
+
 /// Path to a peer.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PathPlan {
@@ -201,6 +224,8 @@ pub struct PeerPlan {
     pub preshared: Option<String>,
     /// Paths to the peer, at least one.
     pub paths: Vec<PathPlan>,
+    /// Use of several paths.
+    pub multipath: Multipath,
     /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
     /// Time without traffic after which a keep-alive is sent, in nanoseconds.
@@ -426,6 +451,11 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> 
         key,
         preshared,
         paths,
+        multipath: match peer.multipath {
+            hybrid::Multipath::Bond => Multipath::Bond,
+            hybrid::Multipath::Redundant => Multipath::Redundant,
+            hybrid::Multipath::Failover => Multipath::Failover,
+        },
         allowed: peer.allowed.iter().map(plain).collect(),
         keepalive: peer.keepalive.map(|interval| interval.as_nanos()),
         silence: peer.silence.as_nanos(),

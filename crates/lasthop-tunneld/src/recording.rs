@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `inner` (raw IP, on a bridge Ethernet) | inbound: a packet offered to the hop, with its flow and class. Outbound: a received packet that is passed on; `back`: one that the hop gave back |
 //! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the decrypted frame of the link ([`crate::frames`]). Inbound: received. Outbound: the link sent it. With the comment `path NUMBER` if it is not the first path |
-//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings, with `path=RATE,HEADER` for each path after the first: the other end restarted; `path`, the size of headers, and the number of the path if it is not the first; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
+//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings, with `multipath=USE`, and `path=RATE,HEADER` for each path after the first, if there are several: the other end restarted; `path`, the size of headers, and the number of the path if it is not the first; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
 //!
 //! Each frame has the comment `peer NUMBER`: links are independent. A link's decisions follow the input that caused
 //! them, with the same timestamp. Only the first [`HEAD`] bytes of packets and combinations are recorded. The head of a
@@ -27,7 +27,9 @@ pub mod reader;
 pub mod replay;
 
 use lasthop_daemon::recording::{RecordFile, Recorder};
-use lasthop_proto::link::hybrid::{Frame, HopConfig, MOST_PATHS, Medium, PathId, RateRule, Repair, Traffic};
+use lasthop_proto::link::hybrid::{
+    Bundle, Frame, HopConfig, MOST_PATHS, Medium, Multipath, PathId, RateRule, Repair, Traffic,
+};
 use lasthop_proto::time::Duration;
 use pcap_file::DataLink;
 
@@ -108,8 +110,8 @@ pub struct Setting {
 pub enum Told {
     /// The link is new.
     Begin(Setting),
-    /// The other end restarted; rates and header sizes of the paths after the first.
-    Anew(HopConfig, Vec<(RateRule, u16)>),
+    /// The other end restarted; the paths after the first.
+    Anew(HopConfig, Bundle),
     /// A path changed; the value is the size of the path's headers, in bytes.
     Path(PathId, u16),
     /// A packet was offered.
@@ -185,13 +187,25 @@ fn rate_of(word: &str) -> Option<RateRule> {
     }
 }
 
-/// Formats rates and header sizes of further paths as words, each after a space.
-fn words_of_paths(more: &[(RateRule, u16)]) -> String {
-    more.iter().map(|(rate, header)| format!(" path={},{header}", word_of(*rate))).collect()
+/// Formats the paths after the first as words, each after a space; empty without any.
+fn words_of_paths(bundle: &Bundle) -> String {
+    if bundle.more.is_empty() {
+        return String::new();
+    }
+    let name = USES.iter().find(|(_, multipath)| *multipath == bundle.multipath).map_or("", |(name, _)| name);
+    let paths = bundle.more.iter().map(|(rate, header)| format!(" path={},{header}", word_of(*rate)));
+    std::iter::once(format!(" multipath={name}")).chain(paths).collect()
 }
 
+/// Names of the uses of several paths.
+const USES: [(&str, Multipath); 3] =
+    [("bond", Multipath::Bond), ("redundant", Multipath::Redundant), ("failover", Multipath::Failover)];
+
 /// Parses the output of [`words_of_paths`].
-fn paths_of(words: &[&str]) -> Option<Vec<(RateRule, u16)>> {
+fn paths_of(words: &[&str]) -> Option<Bundle> {
+    let Some((multipath, words)) = words.split_first() else { return Some(Bundle::default()) };
+    let name = multipath.strip_prefix("multipath=")?;
+    let multipath = USES.iter().find(|(known, _)| *known == name)?.1;
     if words.len() >= usize::from(MOST_PATHS) {
         return None;
     }
@@ -199,7 +213,7 @@ fn paths_of(words: &[&str]) -> Option<Vec<(RateRule, u16)>> {
         let (rate, header) = word.strip_prefix("path=")?.split_once(',')?;
         Some((rate_of(rate)?, header.parse().ok().filter(|header| *header <= MOST_HEADER)?))
     };
-    words.iter().map(path).collect()
+    Some(Bundle { multipath, more: words.iter().map(path).collect::<Option<_>>()? })
 }
 
 /// Formats settings as words separated by spaces.

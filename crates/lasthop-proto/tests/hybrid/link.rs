@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Header, HopConfig, Medium, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Bundle, Header, HopConfig, Medium, Multipath, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
@@ -89,8 +89,19 @@ impl<'a> Link<'a> {
         more: &[RateRule],
         channel: impl FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a,
     ) -> Self {
-        let more: Vec<_> = more.iter().map(|rate| (*rate, config.header)).collect();
-        let end = || TwoEnded::new(config.clone()).over(&more);
+        Self::with(config, Multipath::Bond, more, channel)
+    }
+
+    /// Returns two ends with more paths, at these rates, and this use of them.
+    pub fn with(
+        config: HopConfig,
+        multipath: Multipath,
+        more: &[RateRule],
+        channel: impl FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a,
+    ) -> Self {
+        let more = more.iter().map(|rate| (*rate, config.header)).collect();
+        let bundle = Bundle { multipath, more };
+        let end = || TwoEnded::new(config.clone()).over(&bundle);
         Self {
             now: Instant::ZERO,
             ends: [end(), end()],

@@ -1,6 +1,6 @@
 //! Hops over two paths.
 
-use lasthop_proto::link::hybrid::{PathId, RateRule, Repair};
+use lasthop_proto::link::hybrid::{Multipath, PathId, RateRule, Repair};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Cause, Packet};
 use lasthop_proto::random::Root;
@@ -25,8 +25,12 @@ impl Path {
 }
 
 fn link(paths: [Path; 2], seed: u64) -> Link<'static> {
+    link_with(Multipath::Bond, paths, seed)
+}
+
+fn link_with(multipath: Multipath, paths: [Path; 2], seed: u64) -> Link<'static> {
     let mut random = Root(seed).stream("paths");
-    Link::over(config(Repair::Adaptive), &[RateRule::Fixed(RATE)], move |now, _, port, _| {
+    Link::with(config(Repair::Adaptive), multipath, &[RateRule::Fixed(RATE)], move |now, _, port, _| {
         let path = paths[usize::from(port.0 - Port::WIRELESS.0)];
         let at = now.as_nanos() / 1_000_000;
         let is_cut = (path.cut[0]..path.cut[1]).contains(&at);
@@ -123,6 +127,55 @@ fn a_call_over_two_lossy_paths_loses_nothing() {
     let numbers = link.numbers(1, 3);
     let missing: Vec<u32> = (0..5000).filter(|number| !numbers.contains(number)).collect();
     assert!(missing.len() <= 1, "{missing:?}");
+}
+
+/// Both paths lose 20 % of a bulk flow's packets: 4 % of them are lost twice, and each delays three to four packets by a
+/// round trip. Without copies that is five times as many.
+#[test]
+fn redundant_packets_seldom_wait_for_repair() {
+    let late = |multipath: Multipath| {
+        let lossy = |delay| Path { loss: 20, ..Path::new(delay) };
+        let mut link = link_with(multipath, [lossy(15), lossy(20)], 3);
+        let count = offer(&mut link, millis(20), ms(40_000));
+        link.run_until(ms(42_000));
+        assert!(link.taken[1].len() as f64 >= 0.99 * f64::from(count), "{multipath:?}: {}", link.taken[1].len());
+        let late = link.taken[1].iter().filter(|(at, packet)| at.since(sent(packet)) > millis(25)).count();
+        late as f64 / f64::from(count)
+    };
+    let [redundant, bonded] = [Multipath::Redundant, Multipath::Bond].map(late);
+    assert!(redundant < 0.16 && bonded > 0.4, "{redundant}, {bonded}");
+}
+
+/// Of two paths the second one stands by, however fast it is. It takes over within a round trip and 100 ms after a cut,
+/// and the first one is used again when it works.
+#[test]
+fn a_path_stands_by() {
+    let cut = [4000, 10_000];
+    let mut carried = [[0_u32; 3]; 2];
+    let paths = [Path { cut, ..Path::new(30) }, Path::new(5)];
+    let mut random = Root(1).stream("paths");
+    let (config, rates) = (config(Repair::Adaptive), [RateRule::Fixed(RATE)]);
+    let mut link = Link::with(config, Multipath::Failover, &rates, |now, end, port, packet| {
+        let index = usize::from(port.0 - Port::WIRELESS.0);
+        let at = now.as_nanos() / 1_000_000;
+        let periods = [0..cut[0] + 200, cut[0] + 200..cut[1], cut[1] + 2500..u64::MAX];
+        if let Some(period) = periods.iter().position(|period| period.contains(&at)) {
+            carried[index][period] += u32::from(end == 0 && packet.len > 0);
+        }
+        let is_cut = (paths[index].cut[0]..paths[index].cut[1]).contains(&at);
+        if is_cut { vec![] } else { vec![millis(paths[index].delay + random.below(2))] }
+    });
+    let count = offer(&mut link, millis(20), ms(20_000));
+    link.run_until(ms(21_000));
+    assert_eq!(link.numbers(1, 0), in_order(count));
+    let late = link.taken[1].iter().map(|(at, packet)| at.since(sent(packet))).max();
+    assert!(late.is_some_and(|late| late <= millis(30 + 60 + 100)), "{late:?}");
+    drop(link);
+    let [first, second] = carried;
+    // The switch itself repeats a few packets.
+    assert!(first[0] >= 200 && second[0] <= 20, "{carried:?}");
+    assert!(first[1] <= 20 && second[1] >= 280, "{carried:?}");
+    assert!(first[2] >= 350 && second[2] <= 20, "{carried:?}");
 }
 
 /// After a cut the path is used again.

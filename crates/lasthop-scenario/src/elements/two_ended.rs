@@ -3,11 +3,10 @@
 mod octets;
 
 use lasthop_proto::link::hybrid::node;
-use lasthop_proto::link::hybrid::{HopConfig, Medium, RateRule, Repair, Reports, Share};
+use lasthop_proto::link::hybrid::{Bundle, HopConfig, Medium, Multipath, RateRule, Repair, Reports, Share};
 use lasthop_proto::node::Node;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LinkRepair, Scheme};
-use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff};
@@ -36,8 +35,8 @@ pub struct TwoEnded {
     pub rate: SendingRate,
     /// Repair of losses.
     pub repair: Repair,
-    /// Indicates whether it uses all links of a bundle.
-    pub multipath: Switch,
+    /// Use of all links of a bundle; `None` if it uses one.
+    pub multipath: Option<Multipath>,
     /// Bytes added to each packet.
     pub header: u16,
     /// Maximum number of packets in its entry queue; `None`: follows the hop.
@@ -114,7 +113,7 @@ impl Element for TwoEnded {
     }
 
     fn uses_bundle(&self) -> bool {
-        self.multipath.is_on()
+        self.multipath.is_some()
     }
 
     fn marks(&self) -> bool {
@@ -131,8 +130,9 @@ impl Element for TwoEnded {
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        let more: Vec<_> = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
-        node::TwoEnded::boxed(self.config(site.rate, site.medium), &more, self.past.clone())
+        let more = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
+        let bundle = Bundle { multipath: self.multipath.unwrap_or_default(), more };
+        node::TwoEnded::boxed(self.config(site.rate, site.medium), &bundle, self.past.clone())
     }
 
     fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
@@ -142,8 +142,15 @@ impl Element for TwoEnded {
     fn describe(&self) -> String {
         let repair = match self.repair {
             Repair::Repeat => "retransmits lost packets".to_owned(),
-            Repair::Adaptive if self.multipath.is_on() => {
-                "uses all links of its bundle; retransmits lost packets, and copies those of calls".to_owned()
+            Repair::Adaptive if let Some(multipath) = self.multipath => {
+                let uses = match multipath {
+                    Multipath::Bond => {
+                        "uses all links of its bundle; retransmits lost packets, and copies those of calls"
+                    }
+                    Multipath::Redundant => "sends each packet on two links of its bundle; retransmits lost packets",
+                    Multipath::Failover => "uses the first link of its bundle that works; retransmits lost packets",
+                };
+                uses.to_owned()
             }
             Repair::Adaptive => "retransmits lost packets; copies and codes where that is too late".to_owned(),
             Repair::Airmail(_) => "codes blocks, retransmits what they cannot recover".to_owned(),
@@ -186,6 +193,9 @@ keys! {
         share_data: Whole<1, 128> = Whole(20), share_coded: Whole<1, 128> = Whole(3);
         /// {} | `"share"`: an incomplete block closes this long after its last packet
         share_wait: Positive<Duration> = Positive(Duration::from_millis(8));
+        /// {} | `LINK-MULTI`: packets are spread over all links; `"redundant"`: each is sent on two; `"failover"`: the first
+        /// link that works, in the order of the bundle, carries all
+        multipath: Multipath = Multipath::Bond;
     }
 }
 
@@ -198,6 +208,7 @@ pub(crate) struct TwoEndedSettings {
     /// Settings of an end, without the keys of [`Repair::Share`].
     end: TwoEnded,
     share: Share,
+    multipath: Multipath,
 }
 
 impl TwoEndedSettings {
@@ -209,7 +220,7 @@ impl TwoEndedSettings {
 
     /// Returns an end with this repair.
     pub fn with(&self, repair: LinkRepair) -> TwoEnded {
-        let multipath = if repair == LinkRepair::Multipath { Switch::On } else { Switch::Off };
+        let multipath = (repair == LinkRepair::Multipath).then_some(self.multipath);
         let repair = match repair {
             LinkRepair::Repeat => Repair::Repeat,
             LinkRepair::Adaptive | LinkRepair::Multipath => Repair::Adaptive,
@@ -242,7 +253,7 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
     let end = TwoEnded {
         rate,
         repair: Repair::Adaptive,
-        multipath: Switch::Off,
+        multipath: None,
         header: header as u16,
         queue,
         memory,
@@ -250,5 +261,6 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedSettings, Error> {
         interval,
         past: Vec::new(),
     };
-    Ok(TwoEndedSettings { end, share: Share { data: data as u8, coded: coded as u8, wait } })
+    let multipath = reader.value(Keys::multipath)?;
+    Ok(TwoEndedSettings { end, share: Share { data: data as u8, coded: coded as u8, wait }, multipath })
 }

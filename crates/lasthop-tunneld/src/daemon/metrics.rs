@@ -43,13 +43,17 @@ pub fn encode(state: &State) -> Result<String, fmt::Error> {
     registry.register_with_unit("uptime", "Time since the tunnel started", Unit::Seconds, uptime);
     registry.register("worker_restarts", "Worker restarts", ConstCounter::new(state.restarts));
     registry.register("reloads", "Successful configuration reloads", ConstCounter::new(state.reloads));
-    register_all(&mut registry, &state.snapshot);
-    register_peers(&mut registry, &state.snapshot.peers);
-    register_paths(&mut registry, &state.snapshot.peers);
-    register_arms(&mut registry, &state.snapshot.peers);
+    register_snapshot(&mut registry, &state.snapshot);
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
+}
+
+fn register_snapshot(registry: &mut Registry, snapshot: &Snapshot) {
+    register_all(registry, snapshot);
+    register_peers(registry, &snapshot.peers);
+    register_paths(registry, &snapshot.peers);
+    register_arms(registry, &snapshot.peers);
 }
 
 fn register_all(registry: &mut Registry, all: &Snapshot) {
@@ -239,5 +243,54 @@ fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
             }
         }
         registry.register_with_unit(name, help, unit, family);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Names that begin with `prefix` in a text.
+    fn names<'t>(text: &'t str, prefix: &str) -> BTreeSet<&'t str> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with(prefix)).collect()
+    }
+
+    /// The dashboard and the alerts of packages use metrics that exist.
+    #[test]
+    fn dashboard_and_alerts_use_existing_metrics() {
+        let path = |name: &str| PathSnapshot {
+            name: name.to_owned(),
+            rtt_seconds: Some(0.02),
+            state: "repairing".to_owned(),
+            ..PathSnapshot::default()
+        };
+        let peer = PeerSnapshot {
+            name: "hub".to_owned(),
+            paths: vec![path("dish"), path("lte")],
+            rtt_seconds: Some(0.02),
+            heard_seconds: Some(0.1),
+            ..PeerSnapshot::default()
+        };
+        let mut registry = Registry::with_prefix("lasthop_tunnel");
+        register_snapshot(&mut registry, &Snapshot { peers: vec![peer], ..Snapshot::default() });
+        let mut text = String::new();
+        text::encode(&mut text, &registry).unwrap();
+        let mut known = names(&text, "lasthop_tunnel_");
+        // Metrics of the supervisor.
+        known.extend(["lasthop_tunnel_worker_up", "lasthop_tunnel_worker_restarts_total"]);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/monitoring");
+        let mut count = 0;
+        for file in ["alerts.yml", "grafana-tunnel.json"] {
+            let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
+            for name in names(&text, "lasthop_tunnel_") {
+                assert!(known.contains(name), "{file}: {name}");
+                count += 1;
+            }
+        }
+        assert!(count > 15, "{count}");
+        assert!(text.contains("lasthop_tunnel_path_up{peer=\"hub\",path=\"lte\"} 1\n"), "{text}");
     }
 }

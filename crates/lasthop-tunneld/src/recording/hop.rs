@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::{INBOUND, OUTBOUND, Recorder, of_text, stamp};
-use lasthop_proto::link::hybrid::{Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId, RateRule};
+use lasthop_proto::link::hybrid::{Bundle, Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId};
 use lasthop_proto::time::{Duration, Instant};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 
@@ -55,13 +55,11 @@ impl RecordedHop {
         recorded
     }
 
-    /// Calls [`Hop::begin_anew`], and [`Hop::add_path`] with each rate and header size of `more`.
-    pub fn begin_anew(&mut self, now: Instant, config: HopConfig, more: Vec<(RateRule, u16)>) {
-        self.event(now, || format!("anew\n{}{}", words_of(&config), words_of_paths(&more)));
+    /// Calls [`Hop::begin_anew`] and [`Hop::add_paths`].
+    pub fn begin_anew(&mut self, now: Instant, config: HopConfig, bundle: &Bundle) {
+        self.event(now, || format!("anew\n{}{}", words_of(&config), words_of_paths(bundle)));
         self.hop.begin_anew(config);
-        for (rate, header) in more {
-            self.hop.add_path(rate, header);
-        }
+        self.hop.add_paths(bundle);
     }
 
     /// Calls [`Hop::on_new_path`].

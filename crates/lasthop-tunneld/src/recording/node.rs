@@ -141,11 +141,9 @@ impl Player {
         match told {
             // A new player was created for it.
             Told::Begin(_) => {}
-            Told::Anew(config, more) => {
+            Told::Anew(config, bundle) => {
                 node.hop_mut().begin_anew(HopConfig::clone(config));
-                for (rate, header) in more {
-                    node.hop_mut().add_path(*rate, *header);
-                }
+                node.hop_mut().add_paths(bundle);
             }
             Told::Path(path, header) => {
                 if !node.hop().has_path(*path) {

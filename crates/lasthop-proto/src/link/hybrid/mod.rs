@@ -49,7 +49,7 @@ pub use self::frame::{Class, Feedback, Frame, Item, Label, TcpSight, Traffic, Wh
 pub use self::header::Header;
 pub use self::image::Carried;
 pub use self::numbers::{PacketNumber, PathId, Symbol, Window, expand};
-pub use self::settings::{Counters, HopConfig, Medium, Repair, Reports, Share, Sizes};
+pub use self::settings::{Bundle, Counters, HopConfig, Medium, Multipath, Repair, Reports, Share, Sizes};
 pub use self::transmissions::Fate;
 
 use self::ahead::Ahead;
@@ -111,6 +111,8 @@ pub struct Hop<I: Item> {
     decoder: Decoder<I::Coded>,
     /// Paths by number, at least one.
     paths: Vec<Path>,
+    /// Use of several paths.
+    multipath: Multipath,
     /// Packets without repair that wait for a path, if there are several.
     bare: VecDeque<I>,
     /// Time until which idle paths are probed, if there are several.
@@ -140,6 +142,7 @@ impl<I: Item> Hop<I> {
             encoder: Encoder::new(),
             decoder: Decoder::new(),
             paths: Vec::from([path]),
+            multipath: Multipath::default(),
             bare: VecDeque::new(),
             active_until: None,
             polled: Instant::ZERO,
@@ -153,10 +156,16 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Adds a path with its own sending rate, on which the hop adds `header` bytes to each packet. Both ends number their
-    /// paths alike. Returns `None` if there are [`MOST_PATHS`].
-    pub fn add_path(&mut self, rate: RateRule, header: u16) -> Option<PathId> {
-        let id = PathId(u8::try_from(self.paths.len()).ok().filter(|count| *count < MOST_PATHS)?);
+    /// Adds paths, up to [`MOST_PATHS`]. Both ends number their paths alike.
+    pub fn add_paths(&mut self, bundle: &Bundle) {
+        self.multipath = bundle.multipath;
+        let room = usize::from(MOST_PATHS).saturating_sub(self.paths.len());
+        for &(rate, header) in bundle.more.iter().take(room) {
+            self.add_path(rate, header);
+        }
+    }
+
+    fn add_path(&mut self, rate: RateRule, header: u16) {
         let first = self.path(PathId::FIRST);
         let (lag, is_watched) = (first.control.pacer.lag(), first.sent.is_watched());
         let mut path = Path::new(rate, header, reports(&self.config));
@@ -165,7 +174,6 @@ impl<I: Item> Hop<I> {
             path.sent.watch();
         }
         self.paths.push(path);
-        Some(id)
     }
 
     /// Returns the reference numbers for restoring the 32-bit numbers of frames that arrive on a path: packet numbers,

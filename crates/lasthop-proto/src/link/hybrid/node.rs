@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::{
-    Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, PathId, RateRule, Symbol, Why, Window,
+    Bundle, Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, PathId, Symbol, Why, Window,
     expand,
 };
 use crate::event::Event;
@@ -29,8 +29,8 @@ pub struct TwoEnded<P: Carried = ()> {
 impl TwoEnded<()> {
     /// Returns an end for packets without bytes, as simulators use, as a trait object compiled and optimised in this
     /// crate.
-    pub fn boxed(config: HopConfig, more: &[(RateRule, u16)], past: Vec<FlowId>) -> Box<dyn Node<()>> {
-        Box::new(Self::new(config).over(more).passing(past))
+    pub fn boxed(config: HopConfig, bundle: &Bundle, past: Vec<FlowId>) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config).over(bundle).passing(past))
     }
 }
 
@@ -40,11 +40,9 @@ impl<P: Carried> TwoEnded<P> {
         Self { hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
     }
 
-    /// Adds paths with these sending rates, and bytes added to each packet.
-    pub fn over(mut self, more: &[(RateRule, u16)]) -> Self {
-        for (rate, header) in more {
-            self.hop.add_path(*rate, *header);
-        }
+    /// Adds paths.
+    pub fn over(mut self, bundle: &Bundle) -> Self {
+        self.hop.add_paths(bundle);
         self
     }
 

@@ -4,14 +4,18 @@
 //! retransmissions wait for that path. The packets of busy flows are numbered, and wait in order (`staged`): a path with
 //! a longer delay takes a packet as far back as the faster paths carry before that packet arrives, so that packets arrive
 //! in order. If fewer packets are waiting, the path stays idle, because the faster paths deliver all of them sooner.
+//!
+//! Of a [`Multipath::Redundant`] hop, the best path takes all packets, and the next best one copies of them. Of a
+//! [`Multipath::Failover`] hop, only the first path that works is used.
 
 use super::feedback::LONGEST;
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
 use super::limits;
 use super::numbers::{PathId, Symbol};
 use super::path::Path;
+use super::settings::Multipath;
 use super::symbols::Rank;
-use super::{Hop, Outgoing};
+use super::{Hop, MOST_PATHS, Outgoing};
 use crate::time::{Duration, Instant};
 
 /// Maximum number of staged packets.
@@ -36,8 +40,11 @@ impl<I: Item> Hop<I> {
     /// any path is known, it is the first one that is not known to be silent.
     pub fn is_usable(&self, path: PathId) -> bool {
         let state = self.path(path);
-        if self.paths.iter().any(Path::is_proven) {
-            return state.is_proven();
+        if let Some(first) = self.paths.iter().position(Path::is_proven) {
+            return match self.multipath {
+                Multipath::Bond | Multipath::Redundant => state.is_proven(),
+                Multipath::Failover => first == path.index(),
+            };
         }
         self.paths.iter().position(|path| !path.is_suspect()) == Some(path.index())
     }
@@ -67,6 +74,17 @@ impl<I: Item> Hop<I> {
             self.usable().filter(|path| Some(*path) != avoid).min_by_key(|path| self.arrival(now, self.path(*path)))
         };
         best(avoid).or_else(|| best(None)).unwrap_or(PathId::FIRST)
+    }
+
+    /// Returns the path for copies of packets sent on each path, if all packets are copied. Of paths with a known delay, it
+    /// is the next best one; one that does not answer may still deliver.
+    pub(super) fn copy_paths(&self, now: Instant) -> Option<[Option<PathId>; MOST_PATHS as usize]> {
+        if self.multipath != Multipath::Redundant {
+            return None;
+        }
+        let known = || self.path_ids().filter(|path| self.path(*path).first_delay().is_some());
+        let rank = |path: &PathId| (self.path(*path).is_suspect(), self.arrival(now, self.path(*path)));
+        Some(core::array::from_fn(|avoid| known().filter(|path| path.index() != avoid).min_by_key(rank)))
     }
 
     /// Returns the path for feedback on `path`: the one with the shortest delay, but from time to time `path` itself,
@@ -137,15 +155,18 @@ impl<I: Item> Hop<I> {
         let load = if is_best { self.symbols.send_staged(now, Rank::Light, 0) } else { None };
         let load = match load {
             Some(load) => load,
+            None if self.multipath == Multipath::Redundant && !is_best => return None,
             None => self.symbols.send_staged(now, Rank::Bulk, self.packets_before(now, path) as usize)?,
         };
         self.path_mut(path).budget.on_time(now);
         let (Label { class, .. }, flow) = (load.label, load.item.flow());
         let outgoing = self.send_load(now, path, load);
-        if class == Class::RealTime
-            && let Frame::Data(symbol, ..) = &outgoing.frame
-        {
-            self.copy_light(now, path, flow, *symbol, outgoing.bytes);
+        if let Frame::Data(symbol, ..) = &outgoing.frame {
+            if self.copy_paths(now).is_some_and(|copies| copies[path.index()].is_some()) {
+                self.symbols.copy_elsewhere(now, *symbol, path);
+            } else if class == Class::RealTime {
+                self.copy_light(now, path, flow, *symbol, outgoing.bytes);
+            }
         }
         Some(outgoing)
     }

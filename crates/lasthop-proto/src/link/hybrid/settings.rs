@@ -1,5 +1,7 @@
 //! Configuration of an end, and its counters.
 
+use alloc::vec::Vec;
+
 use super::control::RateRule;
 use crate::time::Duration;
 
@@ -15,6 +17,27 @@ pub enum Repair {
     Airmail(Reports),
     /// A fixed share of coded frames without retransmission; packets are passed on as they arrive.
     Share(Share),
+}
+
+/// Use of several paths.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Multipath {
+    /// Packets are spread over all paths.
+    #[default]
+    Bond,
+    /// Each packet is sent on two paths.
+    Redundant,
+    /// Packets are sent on the first path that works; the others stand by.
+    Failover,
+}
+
+/// Paths of a hop after the first one.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Bundle {
+    /// Use of the paths.
+    pub multipath: Multipath,
+    /// Sending rate of each path, and bytes that the hop adds to each packet on it.
+    pub more: Vec<(RateRule, u16)>,
 }
 
 /// Duplex mode: whether both ends of the hop can send at the same time.

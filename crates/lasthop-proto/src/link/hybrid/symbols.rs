@@ -40,7 +40,7 @@ struct Carried<I> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
     symbol: Symbol,
-    why: Why,
+    pub why: Why,
     /// Path that it avoids if there is another.
     pub avoid: Option<PathId>,
 }
