@@ -12,6 +12,8 @@
     ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
     call ADDRESS PORT SECONDS RATE   sends numbered datagrams with their time, RATE a second
     hear PORT SECONDS           receives them for so long
+    stream ADDRESS PORT SECONDS MBPS CONTROL   as `send`, at a constant rate, in pieces every 10 ms
+    watch PORT SECONDS          takes one connection, and records gaps between arrivals
 """
 import json
 import os
@@ -224,7 +226,38 @@ def hear(port, seconds):
     return {"numbers": sorted(numbers), "longest_gap_ms": max(gaps, default=0), "delays_ms": delays}
 
 
-ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask, call, hear)}
+def stream(address, port, seconds, mbps, control):
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.connect((address, int(port)))
+    piece, begun, sent = bytes(int(float(mbps) * 1e6 / 8 / 100)), time.monotonic(), 0
+    while (now := time.monotonic()) < begun + float(seconds):
+        if now < begun + sent / 100:
+            time.sleep(begun + sent / 100 - now)
+            continue
+        connection.sendall(piece)
+        sent += 1
+    return {"bytes": sent * len(piece)}
+
+
+def watch(port, seconds):
+    connection, _ = listen(int(port))
+    begun = last = time.monotonic()
+    total, gaps = 0, []
+    while (left := begun + float(seconds) - time.monotonic()) > 0:
+        if select.select([connection], [], [], left)[0]:
+            count = len(connection.recv(1 << 18))
+            if count == 0:
+                break
+            now = time.monotonic()
+            total += count
+            gaps.append(1000 * (now - last))
+            last = now
+    return {"bytes": total, "longest_gap_ms": max(gaps, default=0), "stalls": sum(gap > 200 for gap in gaps)}
+
+
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask, call, hear, stream, watch)}
 
 if __name__ == "__main__":
     try:

@@ -26,12 +26,16 @@ HOPS = [
 ]
 
 
+def errors(loss, burst):
+    """Returns an error model with this loss in percent and mean burst length."""
+    share = loss / 100
+    if burst > 1 and loss > 0:
+        return f'{{ model = "two-state-packet", good_to_bad = {share / (1 - share) / burst:.8f}, bad_to_good = {1 / burst:.8f} }}'
+    return f'{{ model = "uniform", frame_loss = {share} }}'
+
+
 def scenario(hop, loss, burst):
     rate, delay, queue, size, _ = hop
-    share = loss / 100
-    errors = f'{{ model = "uniform", frame_loss = {share} }}'
-    if burst > 1:
-        errors = f'{{ model = "two-state-packet", good_to_bad = {share / (1 - share) / burst:.8f}, bad_to_good = {1 / burst:.8f} }}'
     return f"""seed = 1
 limit = "600 s"
 [tcp]
@@ -49,7 +53,7 @@ between = ["near", "site"]
 rate = "{rate} Mbps"
 delay = "{delay} ms"
 queue = "{queue} KiB"
-errors = {errors}
+errors = {errors(loss, burst)}
 [flows.download]
 from = "server"
 to = "site"

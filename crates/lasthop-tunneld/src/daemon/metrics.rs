@@ -291,6 +291,6 @@ mod tests {
             }
         }
         assert!(count > 15, "{count}");
-        assert!(text.contains("lasthop_tunnel_path_up{peer=\"hub\",path=\"lte\"} 1\n"), "{text}");
+        assert!(text.contains("lasthop_tunnel_path_up{peer=\"hub\",path=\"lte\"} 1"), "{text}");
     }
 }
