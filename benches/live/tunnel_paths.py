@@ -10,7 +10,8 @@
     hub -- a1 ~~~~~ a2 -- van        Each line is a lab of its own, held open by `lasthop lab hold`. The tunnel's ends are
      \\--- b1 ~~~~~ b2 ---/          hub and van; the hub sends.
 
-pairs   transfer over both lines beside one over the better line alone, for the profiles of benches/moving/bundles.py
+pairs   transfer over both lines beside one over the better line alone, and beside the kernel's multipath TCP without a tunnel,
+        for the profiles of benches/moving/bundles.py
 hops    transfer over one line, for the hops of benches/moving/long_hops.py; the goal is 90 % of what the same line carries
         without losses, times the share that is not lost
 cut     datagrams every 5 ms, as of a call, while each line in turn forwards nothing for 5 s
@@ -148,12 +149,19 @@ def await_paths(args, folder, outside):
 
 
 @contextlib.contextmanager
-def tunnel(args, links, seed):
-    """Yields the lines and the ends' namespaces, with a tunnel over `links`: rate in Mbps and text, by line."""
+def connected(args, links, seed):
+    """Yields a folder for files, the lines of `links`, rate in Mbps and text by line, and the ends' namespaces."""
     with tempfile.TemporaryDirectory(prefix="lasthop-bench-") as folder, namespaces() as outside, contextlib.ExitStack() as stack:
         lines = [stack.enter_context(Line(args, folder, line, text, seed + LINES.index(line))) for line, (_, text) in links.items()]
         for line in lines:
             line.connect(outside)
+        yield folder, lines, outside
+
+
+@contextlib.contextmanager
+def tunnel(args, links, seed):
+    """Yields the lines and the ends' namespaces, with a tunnel over `links`."""
+    with connected(args, links, seed) as (folder, lines, outside), contextlib.ExitStack() as stack:
         keys = {end: run(args.lasthop, "tunnel", "keygen", os.path.join(folder, f"{end}.key")).strip() for end in INNER}
         for end, other in (("hub", "van"), ("van", "hub")):
             file = file_of(args, folder, end, keys[other], {line: rate for line, (rate, _) in links.items()})
@@ -162,25 +170,41 @@ def tunnel(args, links, seed):
         yield lines, outside
 
 
-def transfer(args, links, seed):
-    """Returns the throughput from hub to van in Mbps, or `None` if a line was late."""
+def read_from_hub(seconds, outside, address, kind=""):
+    """Returns the throughput from hub to van in Mbps."""
+    with end(outside["van"], f"{kind}receive", PORT, seconds) as receiver:
+        receiver.line()
+        with end(outside["hub"], f"{kind}send", address, PORT, "cubic"):
+            return receiver.result(seconds + 40)["bytes"] * 8e-6 / seconds
+
+
+def transfer(args, links, seed, seconds):
+    """Returns the throughput through a tunnel in Mbps, and the lines."""
     with tunnel(args, links, seed) as (lines, outside):
-        with end(outside["van"], "receive", PORT, args.seconds) as receiver:
-            receiver.line()
-            with end(outside["hub"], "send", INNER["van"], PORT, "cubic"):
-                result = receiver.result(args.seconds + 40)["bytes"] * 8e-6 / args.seconds
-        void = [line.is_void() for line in lines]
-    if any(void):
-        note("a line was late")
-        return None
-    return result
+        return read_from_hub(seconds, outside, INNER["van"]), are_void(lines)
 
 
-def median(args, links):
+def mptcp(args, links, seed, seconds):
+    """As `transfer`, of the kernel's multipath TCP without a tunnel: the van names its address on the second line."""
+    with connected(args, links, seed) as (_, lines, outside):
+        for end in INNER:
+            run("ip", "mptcp", "limits", "set", "subflows", "2", "add_addr_accepted", "2", namespace=outside[end])
+        for line in lines[1:]:
+            run("ip", "mptcp", "endpoint", "add", f"{line.network('van')}1", "dev", device(line.line), "signal", namespace=outside["van"])
+        return read_from_hub(seconds, outside, f"{lines[0].network('van')}1", "mptcp-"), are_void(lines)
+
+
+def are_void(lines):
+    # All lines are closed, also if the first one was late.
+    return any([line.is_void() for line in lines])
+
+
+def median(args, links, measured=transfer, seconds=16):
+    """Returns the median of the runs; `None` if a line was late in all."""
     results = []
     for number in range(args.runs):
-        attempts = (transfer(args, links, args.seed + 10 * number) for _ in range(ATTEMPTS))
-        results += [result for result in [next((one for one in attempts if one is not None), None)] if result is not None]
+        attempts = (result for result, void in (measured(args, links, args.seed + 10 * number, args.seconds or seconds) for _ in range(ATTEMPTS)) if not void)
+        results += [result for result in [next(attempts, None)] if result is not None]
     return statistics.median(results) if results else None
 
 
@@ -190,18 +214,19 @@ def pairs(args):
         links = {line: (of[3], bundles.link("line", *of)) for line, of in zip(LINES, lines)}
         best = max(links, key=lambda line: links[line][0] / (1 + lines[LINES.index(line)][2]))
         yield name, lambda links=links, best=best, goal=goal: {
-            "goal": goal, "single": median(args, {best: links[best]}), "both": median(args, links)}
+            "goal": goal, "single": median(args, {best: links[best]}), "both": median(args, links), "mptcp": median(args, links, mptcp)}
 
 
 def hops(args):
     """As `pairs`, for long and fast hops."""
-    for rate, delay, queue, _, losses in long_hops.HOPS:
+    for rate, delay, queue, size, losses in long_hops.HOPS:
+        seconds = size * 8.388608 / rate
         for loss, burst in losses:
             lossless, lossy = (link(rate, delay, queue, long_hops.errors(of, burst)) for of in (0, loss))
 
-            def row(rate=rate, loss=loss, lossless=lossless, lossy=lossy):
-                whole = median(args, {"a": (rate, lossless)})
-                return {"goal": whole and 0.9 * whole * (1 - loss / 100), "lossless": whole, "lossy": median(args, {"a": (rate, lossy)})}
+            def row(rate=rate, loss=loss, lossless=lossless, lossy=lossy, seconds=seconds):
+                whole, part = (median(args, {"a": (rate, text)}, seconds=seconds) for text in (lossless, lossy))
+                return {"goal": whole and 0.9 * whole * (1 - loss / 100), "lossless": whole, "lossy": part}
             yield f"{rate}Mbps-{delay}ms-{loss:g}%-{burst}", row
 
 
@@ -259,7 +284,7 @@ def main():
     parser.add_argument("--measure", choices=MEASURES, default="pairs", help="what to measure (default pairs)")
     parser.add_argument("--links", default="all", help="names, separated by commas (default all)")
     parser.add_argument("--runs", type=int, default=1, help="runs of each transfer (default 1)")
-    parser.add_argument("--seconds", type=float, default=16, help="duration of a transfer (default 16)")
+    parser.add_argument("--seconds", type=float, help="duration of a transfer (default 16, or on a hop the time of the size in long_hops.py)")
     parser.add_argument("--rate", default=None, help='rate of each path, e.g. "auto" (default 97 %% of the line\'s)')
     parser.add_argument("--multipath", default="bond", help='use of two lines: "bond", "redundant" or "failover" (default "bond")')
     parser.add_argument("--seed", type=int, default=1)

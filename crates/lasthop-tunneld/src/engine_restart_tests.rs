@@ -91,7 +91,7 @@ fn callers_who_are_refused_are_named_now_and_then() {
             let now = now + Duration::from_millis(millis);
             end.tunnel.handle_datagram(now, address(0), &mut bytes);
             while let Some(event) = end.tunnel.poll_event() {
-                let Event::Refused { address: from, key } = event else { panic!("{event:?}") };
+                let lasthop_tunnel::Event::Refused { address: from, key } = event else { panic!("{event:?}") };
                 assert_eq!((from, key), (address(0), named));
                 told += 1;
             }

@@ -1,19 +1,23 @@
 //! Configuration with its keys read and its names resolved: everything that the worker needs.
 
+mod paths;
+
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
-use lasthop_proto::link::hybrid;
 use lasthop_proto::time::Duration;
-use lasthop_settings::tunnel::{Medium, Mode, Peer, PeerPath, Repair, Routes, Security, Tunnel};
-use lasthop_tunnel::{Carrier, Credentials, Mac, PathConfig, PresharedKey, PrivateKey, PublicKey, SocketId};
+use lasthop_settings::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
+use lasthop_tunnel::{Carrier, Credentials, PresharedKey, PrivateKey, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::WHOLE;
 use crate::secrets;
+
+pub use self::paths::{Multipath, PathPlan};
+use self::paths::{interfaces_of, path_plan};
 
 /// Maximum size of an IP packet on the path to a peer, in bytes.
 pub const LINK_MTU: u16 = 1500;
@@ -176,43 +180,6 @@ pub struct Plan {
     pub interfaces: Vec<String>,
 }
 
-/// [`hybrid::Multipath`], as plans contain it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Multipath {
-    /// Packets are spread over all paths.
-    #[default]
-    Bond,
-    /// Each packet is sent on two paths.
-    Redundant,
-    /// Packets are sent on the first path that works.
-    Failover,
-}
-
-impl From<Multipath> for hybrid::Multipath {
-    fn from(multipath: Multipath) -> Self {
-        match multipath {
-            Multipath::Bond => Self::Bond,
-            Multipath::Redundant => Self::Redundant,
-            Multipath::Failover => Self::Failover,
-        }
-    }
-}
-
-/// Path to a peer.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PathPlan {
-    /// Name; empty for a peer's only path.
-    pub name: String,
-    /// Number of the socket from which to send.
-    pub socket: u8,
-    /// Address at which the peer is called.
-    pub endpoint: Option<SocketAddr>,
-    /// Last address known to a previous worker, at which the peer is called if it has no endpoint.
-    pub last: Option<SocketAddr>,
-    /// Rate at which this end sends on the path, in bits per second; `None` to find it automatically.
-    pub rate: Option<u64>,
-}
-
 /// Plan of a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPlan {
@@ -268,12 +235,6 @@ impl PeerPlan {
             allowed: self.allowed.iter().filter_map(|&(address, length)| IpNet::new(address, length).ok()).collect(),
             keepalive: self.keepalive.map(Duration::from_nanos),
         })
-    }
-}
-
-impl PathPlan {
-    fn config(&self) -> PathConfig {
-        PathConfig { endpoint: self.endpoint.or(self.last), socket: SocketId(self.socket) }
     }
 }
 
@@ -402,31 +363,6 @@ fn ab_keys(own: &Own, peer: PublicKey) -> Result<[u64; 2], lasthop_tunnel::KeyEr
     Ok([0, 8].map(|at| agreed[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))))
 }
 
-/// Returns the interfaces of all paths, each once.
-fn interfaces_of(peers: &[Peer]) -> Vec<String> {
-    let mut interfaces: Vec<String> = Vec::new();
-    for interface in peers.iter().flat_map(|peer| &peer.paths).filter_map(|path| path.interface.as_ref()) {
-        if !interfaces.contains(interface) {
-            interfaces.push(interface.clone());
-        }
-    }
-    interfaces
-}
-
-fn path_plan(peer: &Peer, path: &PeerPath, mode: &Mode, interfaces: &[String]) -> Result<PathPlan, PlanError> {
-    let endpoint = match (mode, &path.endpoint) {
-        (Mode::Bridge { .. }, _) => Some(Mac::BROADCAST.address()),
-        (Mode::Tun { .. }, None) => None,
-        (Mode::Tun { listen, .. }, Some(endpoint)) => {
-            let failed = |detail| PlanError::Endpoint { peer: peer.name.clone(), detail };
-            Some(resolve(&endpoint.to_string(), *listen).map_err(failed)?)
-        }
-    };
-    let place = interfaces.iter().position(|interface| Some(interface) == path.interface.as_ref());
-    let socket = place.map_or(0, |place| place as u8 + 1);
-    Ok(PathPlan { name: path.name.clone().unwrap_or_default(), socket, endpoint, last: None, rate: path.rate })
-}
-
 fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> Result<PeerPlan, PlanError> {
     let preshared = match &peer.preshared_key_file {
         Some(path) => {
@@ -451,11 +387,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> 
         key,
         preshared,
         paths,
-        multipath: match peer.multipath {
-            hybrid::Multipath::Bond => Multipath::Bond,
-            hybrid::Multipath::Redundant => Multipath::Redundant,
-            hybrid::Multipath::Failover => Multipath::Failover,
-        },
+        multipath: peer.multipath.into(),
         allowed: peer.allowed.iter().map(plain).collect(),
         keepalive: peer.keepalive.map(|interval| interval.as_nanos()),
         silence: peer.silence.as_nanos(),
