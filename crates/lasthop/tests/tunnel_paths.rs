@@ -44,7 +44,9 @@ fn file(end: usize) -> String {
         let call = if end == 0 { call } else { String::new() };
         format!("[[peer.path]]\nname = '{}'\nrate = '20 Mbps'\n{call}", ["dish", "lte"][line])
     };
-    format!("{}{}{}{}", head(end, "0.0.0.0:51900"), peer(1 - end), path(0), path(1))
+    // IPv4 over a socket of both protocols, and over one of IPv4.
+    let listen = ["[::]:51900", "0.0.0.0:51900"][end];
+    format!("{}{}{}{}", head(end, listen), peer(1 - end), path(0), path(1))
 }
 
 fn is_up(status: &Value, line: usize) -> bool {
