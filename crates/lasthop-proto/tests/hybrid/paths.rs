@@ -178,6 +178,20 @@ fn a_path_stands_by() {
     assert!(first[2] >= 350 && second[2] <= 20, "{carried:?}");
 }
 
+/// A fast path is cut for good while a slow one carries packets, most of which are outstanding for longer than the fast
+/// path would need to repair them. Probes of the fast path give none of them up.
+#[test]
+fn a_dead_fast_path_does_not_disturb_a_slow_one() {
+    let paths = [Path::new(280), Path { cut: [3000, u64::MAX], ..Path::new(10) }];
+    let mut link = link(paths, 1);
+    let count = offer(&mut link, millis(4), ms(12_000));
+    link.run_until(ms(16_000));
+    assert_eq!(link.ends[0].hop().counters().given_up, 0);
+    let mut numbers = link.numbers(1, 0);
+    numbers.sort_unstable();
+    assert!(numbers == in_order(count), "{} of {count}", numbers.len());
+}
+
 /// After a cut the path is used again.
 #[test]
 fn a_path_returns() {

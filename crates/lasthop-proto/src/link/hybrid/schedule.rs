@@ -235,7 +235,7 @@ impl<I: Item> Hop<I> {
         let state = self.path_mut(path);
         state.on_silent();
         state.sent.on_silence(now);
-        let (probes, trip) = (state.sent.probes(), state.detector.round_trip());
+        let probes = state.sent.probes();
         state.control.on_probe(probes);
         let lost = state.sent.lose_all();
         let rule = self.repair_rule(now, path);
@@ -243,7 +243,8 @@ impl<I: Item> Hop<I> {
         for symbol in lost {
             symbols.on_lost(now, symbol, &rule, &paths[path.index()].budget);
         }
-        symbols.give_up_late(now, trip);
+        // Packets on a slower path take longer to be acknowledged.
+        symbols.give_up_late(now, rule.trip);
         self.path_mut(path).probe = true;
     }
 }
