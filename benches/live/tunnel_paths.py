@@ -133,6 +133,11 @@ def namespaces():
                 run("ip", "netns", "del", name)
 
 
+def status(args, folder):
+    """Returns what the hub knows of the van."""
+    return json.loads(run(args.lasthop, "tunnel", "status", "--json", "--control", os.path.join(folder, "hub.sock")))["peers"][0]
+
+
 def await_paths(args, folder, outside):
     """Waits until all paths are in use, with the MTU that the lines have."""
     peer = None
@@ -142,7 +147,7 @@ def await_paths(args, folder, outside):
             run(sys.executable, "-c", SEND, INNER[other], namespace=outside[one])
         time.sleep(0.2)
         with contextlib.suppress(RuntimeError):
-            peer = json.loads(run(args.lasthop, "tunnel", "status", "--json", "--control", os.path.join(folder, "hub.sock")))["peers"][0]
+            peer = status(args, folder)
             if peer["up"] and peer["mtu"] == 1442 and all(path["state"] not in ("down", "unused") for path in peer["paths"]):
                 return
     raise RuntimeError(f"the tunnel does not use all of its paths: {peer}")
@@ -168,6 +173,8 @@ def tunnel(args, links, seed):
             stack.enter_context(Program(outside[end], args.lasthop, "tunnel", "run", file))
         await_paths(args, folder, outside)
         yield lines, outside
+        if args.details:
+            note(json.dumps(status(args, folder)))
 
 
 def read_from_hub(seconds, outside, address, kind=""):
@@ -289,6 +296,7 @@ def main():
     parser.add_argument("--multipath", default="bond", help='use of two lines: "bond", "redundant" or "failover" (default "bond")')
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lateness", default="8ms", help="maximum lateness of a line (default 8ms)")
+    parser.add_argument("--details", action="store_true", help="print the hub's status after each transfer")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     check_machine(args)
