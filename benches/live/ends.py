@@ -9,7 +9,6 @@
     echo PORT                   returns messages as they come
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
     answer PORT                 as `echo`, for any number of connections, until SIGTERM
-    mptcp-receive, mptcp-send   as `receive` and `send`, over multipath TCP
     ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
     call ADDRESS PORT SECONDS RATE   sends numbered datagrams with their time, RATE a second
     hear PORT SECONDS           receives them for so long
@@ -30,15 +29,10 @@ import time
 MESSAGE = 64
 # Maximum time for opening a connection, in seconds.
 PATIENCE = 15
-# From linux/in.h; Python's socket module does not always have it.
-MPTCP = 262
 
 
-def listen(port, buffer=None, protocol=0):
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("", port))
-    listener.listen()
+def listen(port, buffer=None):
+    listener = socket.create_server(("", port))
     if buffer:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(buffer))
     listener.settimeout(PATIENCE)
@@ -46,13 +40,9 @@ def listen(port, buffer=None, protocol=0):
     return listener.accept()
 
 
-def receive(port, seconds, buffer=None, protocol=0):
-    connection, _ = listen(int(port), buffer, protocol)
+def receive(port, seconds, buffer=None):
+    connection, _ = listen(int(port), buffer)
     return read(connection, seconds)
-
-
-def mptcp_receive(port, seconds):
-    return receive(port, seconds, protocol=MPTCP)
 
 
 def fetch(address, port, seconds):
@@ -75,12 +65,8 @@ def read(connection, seconds):
     return {"bytes": total, "seconds": float(seconds), "own": own, "peer": peer}
 
 
-def mptcp_send(address, port, control):
-    return send(address, port, control, MPTCP)
-
-
-def send(address, port, control, protocol=0):
-    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+def send(address, port, control):
+    connection = socket.socket()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     connection.settimeout(PATIENCE)
     connection.connect((address, int(port)))
@@ -271,7 +257,7 @@ def watch(port, seconds):
     return {"bytes": total, "longest_gap_ms": max(gaps, default=0), "stalls": sum(gap > 200 for gap in gaps)}
 
 
-ROLES = {role.__name__.replace("_", "-"): role for role in (mptcp_receive, mptcp_send, receive, send, fetch, give, ping, echo, talk, answer, ask, call, hear, stream, watch)}
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask, call, hear, stream, watch)}
 
 if __name__ == "__main__":
     try:

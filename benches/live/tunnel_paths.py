@@ -10,8 +10,7 @@
     hub -- a1 ~~~~~ a2 -- van        Each line is a lab of its own, held open by `lasthop lab hold`. The tunnel's ends are
      \\--- b1 ~~~~~ b2 ---/          hub and van; the hub sends.
 
-pairs   transfer over both lines beside one over the better line alone, and beside the kernel's multipath TCP without a tunnel,
-        for the profiles of benches/moving/bundles.py
+pairs   transfer over both lines beside one over the better line alone, for the profiles of benches/moving/bundles.py
 hops    transfer over one line, for the hops of benches/moving/long_hops.py; the goal is 90 % of what the same line carries
         without losses, times the share that is not lost
 cut     datagrams every 5 ms, as of a call, while each line in turn forwards nothing for 5 s
@@ -177,28 +176,18 @@ def tunnel(args, links, seed):
             note(json.dumps(status(args, folder)))
 
 
-def read_from_hub(seconds, outside, address, kind=""):
+def read_from_hub(seconds, outside):
     """Returns the throughput from hub to van in Mbps."""
-    with end(outside["van"], f"{kind}receive", PORT, seconds) as receiver:
+    with end(outside["van"], "receive", PORT, seconds) as receiver:
         receiver.line()
-        with end(outside["hub"], f"{kind}send", address, PORT, "cubic"):
+        with end(outside["hub"], "send", INNER["van"], PORT, "cubic"):
             return receiver.result(seconds + 40)["bytes"] * 8e-6 / seconds
 
 
 def transfer(args, links, seed, seconds):
     """Returns the throughput through a tunnel in Mbps, and the lines."""
     with tunnel(args, links, seed) as (lines, outside):
-        return read_from_hub(seconds, outside, INNER["van"]), are_void(lines)
-
-
-def mptcp(args, links, seed, seconds):
-    """As `transfer`, of the kernel's multipath TCP without a tunnel: the van names its address on the second line."""
-    with connected(args, links, seed) as (_, lines, outside):
-        for end in INNER:
-            run("ip", "mptcp", "limits", "set", "subflows", "2", "add_addr_accepted", "2", namespace=outside[end])
-        for line in lines[1:]:
-            run("ip", "mptcp", "endpoint", "add", f"{line.network('van')}1", "dev", device(line.line), "signal", namespace=outside["van"])
-        return read_from_hub(seconds, outside, f"{lines[0].network('van')}1", "mptcp-"), are_void(lines)
+        return read_from_hub(seconds, outside), are_void(lines)
 
 
 def are_void(lines):
@@ -206,11 +195,11 @@ def are_void(lines):
     return any([line.is_void() for line in lines])
 
 
-def median(args, links, measured=transfer, seconds=16):
+def median(args, links, seconds=16):
     """Returns the median of the runs; `None` if a line was late in all."""
     results = []
     for number in range(args.runs):
-        attempts = (result for result, void in (measured(args, links, args.seed + 10 * number, args.seconds or seconds) for _ in range(ATTEMPTS)) if not void)
+        attempts = (result for result, void in (transfer(args, links, args.seed + 10 * number, args.seconds or seconds) for _ in range(ATTEMPTS)) if not void)
         results += [result for result in [next(attempts, None)] if result is not None]
     return statistics.median(results) if results else None
 
@@ -221,7 +210,7 @@ def pairs(args):
         links = {line: (of[3], bundles.link("line", *of)) for line, of in zip(LINES, lines)}
         best = max(links, key=lambda line: links[line][0] / (1 + lines[LINES.index(line)][2]))
         yield name, lambda links=links, best=best, goal=goal: {
-            "goal": goal, "single": median(args, {best: links[best]}), "both": median(args, links), "mptcp": median(args, links, mptcp)}
+            "goal": goal, "single": median(args, {best: links[best]}), "both": median(args, links)}
 
 
 def hops(args):
