@@ -43,8 +43,21 @@ enum Far {
     Watched,
     /// A router without an element on this link.
     Router(Table),
-    /// A port of an element.
-    Element(usize, Port),
+    Element(ElementPort),
+}
+
+/// A port of an element. One number, so that [`Far`] is passed in registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ElementPort(usize);
+
+impl ElementPort {
+    const fn new(element: usize, port: Port) -> Self {
+        Self(element << 16 | port.0 as usize)
+    }
+
+    fn receiver(self) -> Receiver {
+        Receiver::Element(self.0 >> 16, Port(self.0 as u16))
+    }
 }
 
 /// One direction of a link, with its state and counters.
@@ -114,6 +127,9 @@ pub struct Fabric {
     first_hops: Vec<Hop>,
     /// Indicates for each endpoint whether it limits its backlog in the host's queue.
     asks: Vec<bool>,
+    /// Number of frames with payload queued on carriers that report the start of their transmission, which is still to
+    /// come. Includes those dropped meanwhile.
+    departing: usize,
     elements: Vec<ElementPlace>,
     /// Legs of each element's ports after the first wireless one.
     side_legs: Vec<Vec<LegId>>,
@@ -172,7 +188,7 @@ impl Fabric {
                 let node = link.ends[1 - direction.index()];
                 let element = outermost[legs.len() ^ 1].map(|element| (element, Port::WIRELESS));
                 let far = match (element.or(side_ends[legs.len() ^ 1]), network.nodes[node.0].kind) {
-                    (Some((element, port)), _) => Far::Element(element, port),
+                    (Some((element, port)), _) => Far::Element(ElementPort::new(element, port)),
                     (None, NodeKind::Host) if roaming::watches(network, node) => Far::Watched,
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(table(node)),
@@ -206,6 +222,7 @@ impl Fabric {
             hosts: ends().collect(),
             asks: network.flows.iter().flat_map(departures::asks).collect(),
             routes,
+            departing: 0,
             elements,
             side_legs,
             pool: PacketPool::default(),
@@ -414,8 +431,8 @@ impl Fabric {
     /// Implements [`Self::arrive`] for ends that process the frame.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, now: Instant, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if let Far::Element(element, port) = far {
-            return Some((Receiver::Element(element, port), frame.handle()));
+        if let Far::Element(port) = far {
+            return Some((port.receiver(), frame.handle()));
         }
         self.notice(now, frame);
         Some((Receiver::Endpoint(frame.to()), frame.handle()))

@@ -239,16 +239,47 @@ struct Edges {
     delay: Duration,
 }
 
+/// Effects that few links have. Kept together, so that a frame of other links costs one check.
+struct Rare {
+    edges: Option<Edges>,
+    copies: Option<Copies>,
+}
+
 /// Effects on frames in one direction of a link: error process, losses at the boundaries of slots, variation of delay,
 /// duplication.
 pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
     variation: Variation,
-    copies: Option<Copies>,
-    edges: Option<Box<Edges>>,
+    rare: Option<Box<Rare>>,
+    /// Indicates whether the delay varies.
+    varies: Switch,
     /// Indicates whether anything affects frames. Checked for every frame.
     strike: Switch,
+}
+
+impl Rare {
+    #[cold]
+    fn affect(&mut self, sent: &InFlight, crossing: Crossing) -> Crossing {
+        let crossing = self.pass_edges(sent, crossing);
+        self.duplicate(crossing)
+    }
+
+    /// Loses a frame that is on its way at the boundary of a slot. Drawn for every such frame, as the delay is.
+    fn pass_edges(&mut self, sent: &InFlight, crossing: Crossing) -> Crossing {
+        let takes = |Edges { loss, delay }: &mut Edges| loss.takes(sent.start, sent.end + *delay);
+        if self.edges.as_mut().is_some_and(takes) { Crossing::Lost } else { crossing }
+    }
+
+    /// Adds a duplicate at random. Drawn for every frame, as the delay is.
+    fn duplicate(&mut self, crossing: Crossing) -> Crossing {
+        let twice = self.copies.as_mut().is_some_and(|copies| copies.stream.chance(copies.share));
+        match crossing {
+            Crossing::Arrives | Crossing::Marked if twice => Crossing::Twice(Duration::ZERO),
+            Crossing::Late(by) if twice => Crossing::Twice(by),
+            crossing => crossing,
+        }
+    }
 }
 
 impl Errors {
@@ -274,10 +305,12 @@ impl Errors {
         let copies =
             (share > 0.0).then(|| Copies { share, stream: root.stream(&format!("links/{link}/{name}/duplicates")) });
         let edges = spec.impairments.rate.edge_loss(|| root.stream(&format!("links/{link}/{name}/edges")));
-        let edges = edges.map(|loss| Box::new(Edges { loss, delay }));
-        let strikes = !channel.is_clean() || variation.varies() || copies.is_some() || edges.is_some();
-        let strike = if strikes { Switch::On } else { Switch::Off };
-        Self { channel, damaged: spec.damaged, variation, copies, edges, strike }
+        let edges = edges.map(|loss| Edges { loss, delay });
+        let rare = (edges.is_some() || copies.is_some()).then(|| Box::new(Rare { edges, copies }));
+        let strikes = !channel.is_clean() || variation.varies() || rare.is_some();
+        let switch = |is_on| if is_on { Switch::On } else { Switch::Off };
+        let (varies, strike) = (switch(variation.varies()), switch(strikes));
+        Self { channel, damaged: spec.damaged, variation, rare, varies, strike }
     }
 
     /// Returns whether anything affects frames.
@@ -288,39 +321,23 @@ impl Errors {
 
     /// Returns whether frames may arrive late.
     pub fn delay(&self) -> bool {
-        self.channel.delays() || self.variation.varies() || self.copies.is_some()
+        self.channel.delays() || self.variation.varies() || self.rare.as_ref().is_some_and(|rare| rare.copies.is_some())
     }
 
     /// Returns the channel's effect on the packet, whose transmission was `sent`. Writes damage of the payload, or a
     /// mark, into the packet.
-    #[inline]
+    #[inline(always)]
     pub fn judge(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
         // Drawn for every frame, so that losses do not affect the delays of others.
-        let late = if self.variation.varies() { self.variation.of(sent.end) } else { None };
+        let late = if self.varies.is_on() { self.variation.of(sent.end) } else { None };
         let crossing = match (self.cross(sent, packet), late) {
             (Crossing::Arrives | Crossing::Marked, Some(by)) => Crossing::Late(by),
             (Crossing::Late(own), Some(by)) => Crossing::Late(own + by),
             (crossing, _) => crossing,
         };
-        let crossing = if self.edges.is_some() { self.pass_edges(sent, crossing) } else { crossing };
-        if self.copies.is_some() { self.duplicate(crossing) } else { crossing }
-    }
-
-    /// Loses a frame that is on its way at the boundary of a slot. Drawn for every such frame, as the delay is.
-    #[cold]
-    fn pass_edges(&mut self, sent: &InFlight, crossing: Crossing) -> Crossing {
-        let takes = |Edges { loss, delay }: &mut Edges| loss.takes(sent.start, sent.end + *delay);
-        if self.edges.as_deref_mut().is_some_and(takes) { Crossing::Lost } else { crossing }
-    }
-
-    /// Adds a duplicate at random. Drawn for every frame, as the delay is.
-    #[cold]
-    fn duplicate(&mut self, crossing: Crossing) -> Crossing {
-        let twice = self.copies.as_mut().is_some_and(|copies| copies.stream.chance(copies.share));
-        match crossing {
-            Crossing::Arrives | Crossing::Marked if twice => Crossing::Twice(Duration::ZERO),
-            Crossing::Late(by) if twice => Crossing::Twice(by),
-            crossing => crossing,
+        match &mut self.rare {
+            Some(rare) => rare.affect(sent, crossing),
+            None => crossing,
         }
     }
 

@@ -58,7 +58,7 @@ impl Fabric {
     /// carrier.
     #[inline]
     pub(super) fn report_begun(&mut self, id: LegId) {
-        if self.legs[id.0 as usize].keeps.begun {
+        if self.departing > 0 && self.legs[id.0 as usize].keeps.begun {
             self.take_begun(id);
         }
     }
@@ -67,6 +67,7 @@ impl Fabric {
     #[inline(never)]
     fn take_begun(&mut self, id: LegId) {
         while let Some((leg, frame)) = self.legs[id.0 as usize].carrier.take_begun(&mut self.media, id) {
+            self.departing -= 1;
             self.report_departure(leg, frame);
         }
     }

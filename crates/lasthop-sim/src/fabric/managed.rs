@@ -21,6 +21,9 @@ impl Fabric {
         if let Carrier::Cut(_) = leg.carrier {
             return self.miss(now, id, frame);
         }
+        if leg.keeps.own_begun && frame.payload() > 0 {
+            self.departing += 1;
+        }
         let look = || Sight::of(self.pool.get(frame.handle()));
         let (accepted, source) = leg.carrier.enqueue(&mut self.media, now, id, frame, look);
         match accepted {

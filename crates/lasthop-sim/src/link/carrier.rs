@@ -116,8 +116,10 @@ impl Media {
 pub struct Keeps {
     /// Frames dropped after they were queued.
     pub dropped: bool,
-    /// Frames that began transmission.
+    /// Frames that began transmission, of any leg of the carrier.
     pub begun: bool,
+    /// The same, of this leg.
+    pub own_begun: bool,
 }
 
 /// Carrier of the frames of a leg.
@@ -292,14 +294,20 @@ impl Carrier {
         }
     }
 
-    /// Returns the frames that the carrier may keep for [`Self::take_dropped`] and [`Self::take_begun`], whether or not
-    /// they are of this leg.
+    /// Returns the frames that the carrier may keep for [`Self::take_dropped`] and [`Self::take_begun`].
     pub fn keeps(&self, media: &Media) -> Keeps {
         match self {
-            Self::Managed(wire) => Keeps { dropped: wire.drops_later(), begun: wire.keeps_begun() },
-            Self::Shared { medium, .. } => {
+            Self::Managed(wire) => {
+                let begun = wire.keeps_begun();
+                Keeps { dropped: wire.drops_later(), begun, own_begun: begun }
+            }
+            Self::Shared { medium, place } => {
                 let Shared { carrier, tracked, .. } = &media.0[*medium];
-                Keeps { dropped: with!(carrier, carrier => carrier.drops_later()), begun: !tracked.is_empty() }
+                Keeps {
+                    dropped: with!(carrier, carrier => carrier.drops_later()),
+                    begun: !tracked.is_empty(),
+                    own_begun: tracked.contains(place),
+                }
             }
             Self::Cut(open) => open.keeps(media),
             Self::Own(_) | Self::Crossed(_) => Keeps::default(),
