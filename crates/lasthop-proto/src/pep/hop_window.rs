@@ -16,16 +16,21 @@
 mod overflow;
 mod pacing;
 mod slow_start;
+mod yielding;
 
 use self::overflow::{Advice, Allowance, Losses, Overflow};
 pub(super) use self::pacing::{Pace, Pacer};
 use self::slow_start::{Known, Limited, SlowStart};
+use self::yielding::Yielding;
 use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
 
 /// Minimum window, in segments: enough to show a loss.
 const LEAST: u64 = 4;
+
+/// Window while it yields to a managed queue, in segments: the second shows the loss of the first.
+const YIELDING: u64 = 2;
 
 /// Initial window, in segments (RFC 6928).
 const FIRST: u64 = 10;
@@ -112,6 +117,7 @@ pub(super) struct HopWindow {
     round_end: Seq,
     samples: Samples,
     start: SlowStart,
+    yielding: Yielding,
 }
 
 /// One packet's crossing of the hop.
@@ -183,6 +189,7 @@ impl HopWindow {
             round_end: start,
             samples: Samples::default(),
             start: SlowStart::default(),
+            yielding: Yielding::default(),
         }
     }
 
@@ -194,6 +201,9 @@ impl HopWindow {
     /// Returns the number of bytes that may be on the hop.
     fn allowed(&self, control: HopControl) -> u64 {
         let window = self.window();
+        if self.yielding.is_active() {
+            return window.min(YIELDING * self.segment);
+        }
         match self.probe {
             Probe::Idle => window,
             // The whole backlog, and as much again in case its estimate is off.
@@ -285,6 +295,14 @@ impl HopWindow {
         self.arrived = self.arrived.wrapping_add(len as u32);
     }
 
+    /// Records that a packet was lost. The next data sent begins at `next`. Only the smallest window yields, as larger
+    /// ones follow the delay.
+    pub fn lose(&mut self, now: Instant, next: Seq) {
+        if self.window > 0 && self.window <= LEAST * self.segment {
+            self.yielding.lose(now, next);
+        }
+    }
+
     /// Stops counting `len` bytes as in flight, whether or not they arrive.
     pub fn out_of_sight(&mut self, len: u64) {
         self.in_flight = self.in_flight.saturating_sub(len);
@@ -295,6 +313,7 @@ impl HopWindow {
         let came = self.arrived.wrapping_sub(crossing.arrived_before).min(crossing.under_way);
         let rtt = now.since(crossing.sent);
         self.samples.add(rtt, crossing.under_way.into(), came.into());
+        self.yielding.cross(now, seq, self.base.is_some_and(|base| rtt <= base + TARGET));
         if let Some(base) = self.base.filter(|_| self.growth == Growth::SlowStart) {
             let known = Known { base, rate: self.rate.max(), backlog: self.backlog(control) };
             self.start.look_for_queue(rtt, crossing.under_way.into(), known);

@@ -217,7 +217,7 @@ impl<P: Payload> Repair<P> {
             }
             self.detection.copies.by_base_station(cached.seq);
             if let Some(hop) = &mut self.hop {
-                hop.repair(now, cached.len);
+                hop.repair(now, cached.len, self.stream.high);
             }
             // The previous copy is no longer on the hop, so only one counts.
             let cause = cause(trigger);

@@ -164,8 +164,9 @@ impl Hop {
         }
     }
 
-    /// Records a repair of `len` bytes, which counts towards the pacing rate.
-    pub fn repair(&mut self, now: Instant, len: u32) {
+    /// Records a repair of `len` bytes, which counts towards the pacing rate. All data seen ends at `high`.
+    pub fn repair(&mut self, now: Instant, len: u32, high: Seq) {
+        self.window.lose(now, self.next(high));
         self.repairs.note(now, self.window.base());
         self.leave(now, len);
     }
@@ -200,8 +201,12 @@ impl Hop {
 
     /// Takes a sample from the packet at `seq`, which was sent once and has arrived. All data seen ends at `high`.
     pub fn sample(&mut self, now: Instant, crossing: Crossing, seq: Seq, high: Seq) {
-        let next = if self.held > 0 { self.first_held } else { high };
-        self.window.sample(now, self.control(), crossing, seq, next);
+        self.window.sample(now, self.control(), crossing, seq, self.next(high));
+    }
+
+    /// Returns the start of the next data sent. All data seen ends at `high`.
+    fn next(&self, high: Seq) -> Seq {
+        if self.held > 0 { self.first_held } else { high }
     }
 }
 
