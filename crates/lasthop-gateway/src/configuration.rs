@@ -441,7 +441,7 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         }
     }
     let mode = match mode {
-        ModeName::Snoop => Mode::Snoop(reading::snoop(&reader.section(RuleKeys::snoop)?)?),
+        ModeName::Snoop => Mode::Snoop(reading::snoop(&reader.section(RuleKeys::snoop)?, SnoopConfig::gateway())?),
         ModeName::Split => Mode::Split(reading::split(&reader.section(RuleKeys::split)?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(

@@ -46,6 +46,7 @@ fn a_configuration_survives_being_written_down() {
         format!("{RULE}snoop = {{ timer_min = '1234567 ns', timer_max = '2 min', held = '77 KiB', backlog = 3 }}"),
         format!("{RULE}snoop = {{ detection = 'smart', dupack_threshold = 4, max_local_retries = 0 }}"),
         format!("{RULE}snoop = {{ awareness = 'unaware' }}"),
+        format!("{RULE}snoop = {{ repairs = 'silences' }}"),
         format!(
             "{RULE}addresses = ['10.0.0.0/8', '2001:db8::1']\nports = [80, '8000-8100']\nopened_by = 'wired'\nab = 0.3"
         ),

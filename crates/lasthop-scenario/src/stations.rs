@@ -1,10 +1,11 @@
 //! Elements on routers' ports: the scheme's part at the base station, and the scenario's own elements.
 
 use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::snoop::{Begin, HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::Ends;
+use lasthop_sim::network::Medium;
 
 use crate::elements::{
     AnyPart, ArqKeys, CacheKeys, Kind, PortKeys, Relay, RelayKeys, SrpKeys, SrpSettings, TwoEndedKeys,
@@ -116,6 +117,7 @@ pub(crate) fn base_station(
         &[PortKeys::NAMES, StationKeys::NAMES, CacheKeys::NAMES, RepairKeys::NAMES, RelayKeys::NAMES].concat(),
     )?;
     let port = port(&reader, nodes, links)?;
+    let gateway = gateway_snoop(&links[port.link].medium);
     Ok(Some(Station {
         port,
         snoop: cache(&reader, studies_snoop(common))?,
@@ -123,7 +125,7 @@ pub(crate) fn base_station(
         arq: link_protocol(&reader)?,
         srp: srp(&reader)?,
         two_ended: two_ended(&reader, names)?,
-        gateway_snoop: snoop::of_gateway(&reader.section(StationKeys::snoop)?)?,
+        gateway_snoop: snoop::of_gateway(&reader.section(StationKeys::snoop)?, gateway)?,
         gateway_split: gateway_split(&reader, common)?,
     }))
 }
@@ -133,6 +135,16 @@ pub(crate) fn base_station(
 fn studies_snoop(ends: &TcpSpec) -> SnoopConfig {
     let hop = (ends.recovery == Some(Recovery::Rack)).then_some(HopControl::DEFAULT);
     SnoopConfig { hop, ..SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware) }
+}
+
+/// Returns the defaults of the gateway's snoop. Wi-Fi repairs its losses and manages its queues: what it drops is meant for
+/// the senders.
+fn gateway_snoop(hop: &Medium) -> SnoopConfig {
+    let default = SnoopConfig::gateway();
+    if matches!(hop, Medium::Wifi { .. }) {
+        return SnoopConfig { begin: Begin::AfterSilence, hop: None, ..default };
+    }
+    default
 }
 
 /// Reads `[base_station.split]`, which may be absent.

@@ -3,10 +3,12 @@
 use lasthop_proto::link::wifi::{
     Band, Control, FrameLoss, Guard, Phy, RateIndex, Standard, TransmitterSpec, Turns, WifiSpec,
 };
-use lasthop_proto::scheme::SCHEMES;
+use lasthop_proto::pep::snoop::{Begin, SnoopConfig};
+use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
+use lasthop_scenario::elements::Snoop;
 use lasthop_sim::network::{Medium, Network, WifiLink};
 use lasthop_sim::{Outcome, Recording, run};
 
@@ -143,4 +145,23 @@ fn losses_on_the_air_become_delay() {
     let lost: u64 = outcome.report.links[1].iter().map(|way| way.channel_drops).sum();
     assert!(lost <= 2, "{lost}");
     assert!((0.65..0.85).contains(&(mbps / clean)), "{mbps} of {clean}");
+}
+
+/// Wi-Fi repairs its losses and manages its queues, so that snoop waits for silences, unless a key says otherwise.
+#[test]
+fn snoop_leaves_losses_of_wifi_to_the_sender() {
+    let base = "[base_station]\nrouter = \"ap\"\nlink = \"l0\"\n";
+    let placed = |keys: &str| {
+        let text = text(1, |_| "wifi = { standard = \"n\", streams = 1, snr = 25 }".to_owned()) + base + keys;
+        let scenario = Scenario::parse("test.toml", &text)?;
+        let network = scenario.network(Scheme::by_name("SNOOP").expect("a scheme"))?;
+        Ok::<_, lasthop_scenario::Error>(network.elements[0].element.get::<Snoop>().cloned().expect("snoop").0)
+    };
+    let wifi = SnoopConfig { begin: Begin::AfterSilence, hop: None, ..SnoopConfig::gateway() };
+    assert_eq!(placed("").unwrap(), wifi);
+    assert_eq!(placed("snoop = { repairs = \"losses\" }").unwrap(), SnoopConfig { begin: Begin::AtOnce, ..wifi });
+    let fast = "snoop = { repairs = \"losses\", flow_control = \"fast\" }";
+    assert_eq!(placed(fast).unwrap(), SnoopConfig::gateway());
+    let refused = placed("snoop = { flow_control = \"fast\" }").unwrap_err().to_string();
+    assert!(refused.contains("flow_control = \"fast\" requires repairs = \"losses\""), "{refused}");
 }

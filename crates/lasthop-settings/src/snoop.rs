@@ -1,6 +1,6 @@
 //! Keys of local repair, for the base station, elements and the gateway's rules.
 
-use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::snoop::{Begin, HopControl, SnoopConfig};
 use lasthop_proto::scheme::TcpAwareness;
 use lasthop_proto::time::Duration;
 
@@ -29,6 +29,9 @@ keys! {
         timer_min, timer_max;
         /// 10 | timer-driven retransmissions of a packet
         max_local_retries;
+        /// `"losses"`; under `SNOOP`, if the hop is Wi-Fi, `"silences"` | `"losses"`: all; `"silences"`: for 10 s after nothing
+        /// arrived for the local timer, before that losses are the sender's; excludes `flow_control`
+        repairs;
         /// `"fast"`; of the studies' schemes `"none"`, unless `[tcp]` recovers with RACK; of elements `"none"` | `"fast"`:
         /// hold data back that would queue before the hop ([snoop](models/snoop.md)); requires `"aware"`
         flow_control;
@@ -39,10 +42,10 @@ keys! {
     }
 }
 
-/// Reads the gateway's configuration.
-pub fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
+/// Reads the gateway's configuration, with defaults from `default`.
+pub fn of_gateway(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     reader.allow(&[KindKeys::NAMES, RepairKeys::NAMES].concat())?;
-    repair(reader, kind(reader, SnoopConfig::gateway())?)
+    repair(reader, kind(reader, default)?)
 }
 
 /// Formats a table that [`of_gateway`] reads as the same configuration.
@@ -55,6 +58,9 @@ pub fn to_gateway(config: &SnoopConfig) -> String {
         (RepairKeys::timer_max, config.timer_max.show()),
         (RepairKeys::max_local_retries, config.max_local_retries.to_string()),
     ];
+    if config.begin != SnoopConfig::gateway().begin {
+        lines.push((RepairKeys::repairs, config.begin.show()));
+    }
     match config.hop {
         None => lines.push((RepairKeys::flow_control, FlowControlName::None.show())),
         Some(HopControl { backlog, held }) => lines.extend([
@@ -91,13 +97,18 @@ pub fn repair(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, 
         Whole(default.max_local_retries),
         "default",
     )?;
-    let hop = flow_control(reader, &default)?;
-    Ok(SnoopConfig { dupack_threshold, timer_min, timer_max, max_local_retries, hop, ..default })
+    let begin = reader.or(RepairKeys::repairs, default.begin, "default")?;
+    let hop = flow_control(reader, &default, begin)?;
+    Ok(SnoopConfig { dupack_threshold, timer_min, timer_max, max_local_retries, begin, hop, ..default })
 }
 
-fn flow_control(reader: &Reader<'_>, default: &SnoopConfig) -> Result<Option<HopControl>, Error> {
+fn flow_control(reader: &Reader<'_>, default: &SnoopConfig, begin: Begin) -> Result<Option<HopControl>, Error> {
     let aware = default.awareness == TcpAwareness::Aware;
-    let name = if default.hop.is_some() && aware { FlowControlName::Fast } else { FlowControlName::None };
+    let name = if default.hop.is_some() && aware && begin == Begin::AtOnce {
+        FlowControlName::Fast
+    } else {
+        FlowControlName::None
+    };
     match reader.or(RepairKeys::flow_control, name, "default")? {
         FlowControlName::None => {
             for key in [RepairKeys::backlog, RepairKeys::held] {
@@ -110,6 +121,10 @@ fn flow_control(reader: &Reader<'_>, default: &SnoopConfig) -> Result<Option<Hop
         }
         FlowControlName::Fast if !aware => {
             let message = "flow_control = \"fast\" limits senders, which requires awareness = \"aware\"".to_owned();
+            Err(reader.fail(RepairKeys::flow_control, Problem::Conflict(message)))
+        }
+        FlowControlName::Fast if begin == Begin::AfterSilence => {
+            let message = "flow_control = \"fast\" requires repairs = \"losses\"".to_owned();
             Err(reader.fail(RepairKeys::flow_control, Problem::Conflict(message)))
         }
         FlowControlName::Fast => {

@@ -10,7 +10,7 @@ use lasthop_proto::delay::Order;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::pep::eln::ElnKnowledge;
-use lasthop_proto::pep::snoop::RepairPriority;
+use lasthop_proto::pep::snoop::{Begin, RepairPriority};
 use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
@@ -458,6 +458,7 @@ choices! {
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware }
     FlowControlName { "none" = None, "fast" = Fast }
+    Begin { "losses" = AtOnce, "silences" = AfterSilence }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = RENO, "new-reno" = NEW_RENO, "smart" = SMART, "sack" = SACK, "eln" = ELN, "eln-rxmt" = ELN_RXMT,
