@@ -31,8 +31,8 @@ pub const LEAST_RATE: u64 = 64_000;
 const RETRY: Duration = Duration::from_millis(250);
 /// Time without an answer after which the other end is considered absent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time without a packet after which the session counts as dead.
-const GONE: Duration = Duration::from_secs(5);
+/// Time without a packet after which the session counts as dead. An overload may fill a queue of several seconds.
+const GONE: Duration = Duration::from_secs(15);
 /// Time after [`Client::stop`], beside four round trips, to fetch what is not known yet.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Interval between pings.

@@ -89,6 +89,10 @@ pub(super) fn describe(found: &mut Found, moving: &Moving, varying: Option<&Vary
                 let value = format!("\"{}\"", milliseconds(interval));
                 found.keys.push(Key { key: format!("slots_{way}"), value, origin: format!("lasthop probe, {way}") });
             }
+            if varying.is_none() {
+                found.rate = Said::unknown(format!("{summary}; the scenario has a constant rate"));
+                return;
+            }
             None
         }
         _ => None,

@@ -17,8 +17,8 @@ pub enum Failure {
     /// The other end was stopped.
     #[error("the server was stopped")]
     Ended,
-    /// No packet arrived for 5 s.
-    #[error("no packet from the server for 5 s")]
+    /// No packet arrived for 15 s.
+    #[error("no packet from the server for 15 s")]
     Silent,
     /// This end was stopped.
     #[error("stopped")]

@@ -122,9 +122,14 @@ pub fn recognise(trains: &[Train], loads: &[f64]) -> Option<Moving> {
     };
     let most = loads.iter().copied().fold(0.0, f64::max);
     let pattern = pattern::pattern(trains);
-    let aggregates = matches!(pattern, Some((Family::Aggregates(_), _)));
+    let usual = match pattern {
+        Some((Family::Aggregates(_), _)) => middle,
+        // A cell's scheduler prefers a user that was idle, as the probe is between trains: it serves some at once.
+        Some((Family::Cell(_), _)) => moving.mean,
+        _ => low,
+    };
     // An overload may have met a time of a low rate, which some trains met as well.
-    if most > 0.0 && (low > AT_ONCE * most || aggregates && middle > AT_ONCE * most) {
+    if most > 0.0 && low.max(usual) > AT_ONCE * most {
         at_once(&mut moving, pattern, loads);
         return Some(moving);
     }
@@ -147,9 +152,9 @@ fn at_once(moving: &mut Moving, pattern: Option<(Family, String)>, loads: &[f64]
     moving.range = ends.map(|end| end.unwrap_or(moving.mean));
     (moving.by_loads, moving.by_sender) = (true, false);
     moving.outages.clear();
-    moving.why = "trains arrive faster than overloads, as link layers that aggregate frames deliver them; measure without --moving"
+    moving.why = "trains arrive faster than overloads, as link layers that aggregate frames, and schedulers of cells, deliver them; measure without --moving"
         .to_owned();
-    if let Some((family @ Family::Aggregates(_), why)) = pattern {
+    if let Some((family @ (Family::Aggregates(_) | Family::Cell(_)), why)) = pattern {
         moving.why = format!("{why}; {}", moving.why);
         moving.family = family;
     }

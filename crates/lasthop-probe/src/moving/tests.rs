@@ -90,6 +90,20 @@ fn a_few_trains_say_nothing() {
     assert!(recognise(&[], &[]).is_none());
 }
 
+/// A cell's scheduler serves a short train at once: three packets each millisecond and a pause, at 50 Mbps, while an
+/// overload gets 15 Mbps. Where both get the same, the trains count.
+#[test]
+fn a_cell_is_as_fast_as_its_overloads() {
+    let mut all = trains(60.0, 5, |_, draws| 50.0 * libm::exp(0.3 * draws.normal()));
+    for (number, train) in all.iter_mut().enumerate() {
+        train.gaps = (0..15).map(|gap| if gap % 3 == number % 3 { 1e-3 * (1 + gap % 2) as f64 } else { 0.0 }).collect();
+    }
+    let found = recognise(&all, &[14e6, 16e6]).unwrap();
+    assert_eq!((found.family.name(), found.mean, found.by_loads), ("cell", 15e6, true), "{}", found.why);
+    let found = recognise(&all, &[45e6]).unwrap();
+    assert!(found.family.name() == "cell" && found.mean > 45e6 && !found.by_loads, "{found:?}");
+}
+
 /// The words that users need.
 #[test]
 fn a_line_says_what_users_need() {
