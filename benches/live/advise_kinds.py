@@ -3,7 +3,11 @@
 for downloads, and `lasthop lab` runs every cure on the link itself, between kernels.
 
     sudo benches/live/advise_kinds.py [--kinds all] [--links 1] [--seed 1] [--at-once 2]
+    sudo benches/live/advise_kinds.py --kinds moving --traces MAHIMAHI/traces --measure sim
     benches/live/advise_kinds.py --only-show               # print the results so far
+
+The kinds `moving-...` are those of probe_moving.py, measured with `lasthop probe --moving`; `all` does not include them.
+With `--measure sim` the cures run in the simulator, on the true link, instead of the lab.
 
 Results are kept in a folder (--results), one file for each run. An interrupted call continues there.
 
@@ -19,10 +23,14 @@ import tempfile
 import advise
 import common
 import probe_kinds
+import probe_moving
 from drawn import ENDLESS, arguments, each, seed as seed_of
 
 NONE, CURES = advise.NONE, advise.CURES
 NO_HARM, NEAR_BEST = 0.97, 0.95
+MOVING = "moving-"
+# Largest loss of links whose rate moves.
+MOST_LOSS = 0.03
 
 
 def path_of(text, wire, seconds):
@@ -32,6 +40,10 @@ def path_of(text, wire, seconds):
     keys = "\n".join(line for line in hop.splitlines() if line)
     return f"""seed = 1
 limit = "{seconds:g} s"
+[tcp]
+preset = "linux-6.18"
+[lab]
+settings = "kernel"
 [hosts.server]
 [hosts.client]
 [routers.base]
@@ -61,7 +73,11 @@ link = "hop"
 
 def steps(args, kind, number, kept):
     """Yields for each step the file that it leaves and the function that does it."""
-    text, truths = probe_kinds.drawn(kind, args.seed, number)
+    is_moving = kind.startswith(MOVING)
+    if is_moving:
+        text = probe_moving.drawn(kind.removeprefix(MOVING), args.seed, number, args.traces, MOST_LOSS)
+    else:
+        text, truths = probe_kinds.drawn(kind, args.seed, number)
     draw = random.Random(f"others {args.seed} {number}")
     wire = 2 + 18 * draw.random()
     link = kept.path("link.toml")
@@ -71,7 +87,7 @@ def steps(args, kind, number, kept):
 
     def probed():
         with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
-            report, _ = probe_kinds.measure(args, folder, kind, text, truths, draw)
+            report, _ = probe_moving.measure(args, folder, text) if is_moving else probe_kinds.measure(args, folder, kind, text, truths, draw)
             common.run("cp", "-r", os.path.join(folder, "found"), kept.path(""))
         return report
 
@@ -82,7 +98,15 @@ def steps(args, kind, number, kept):
     seed = seed_of(args.seed, number)
     for run in range(1, args.runs + 1):
         for cure in CURES:
-            yield f"lab-{cure}-{run}.json", lambda cure=cure, run=run: advise.measured(args, link, cure, seed + run)
+            yield f"{args.measure}-{cure}-{run}.json", lambda cure=cure, run=run: measured(args, link, cure, seed + run)
+
+
+def measured(args, link, cure, seed):
+    """Returns the figures of one run of a cure on the true link, in the lab or in the simulator."""
+    if args.measure == "lab":
+        return advise.measured(args, link, cure, seed)
+    out = json.loads(advise.call(args.lasthop, "run", link, "--json", "--scheme", cure, "--runs", "1", "--seed", str(seed)))
+    return {"throughput": out["measures"]["throughput"]["mean"]}
 
 
 def kept_of(args, kind, number):
@@ -102,7 +126,7 @@ def work(args, one, stop):
             kept.keep(name, step())
         except RuntimeError as error:
             common.note(f"{kind} {number}: left out: {name}: {error}")
-            if not name.startswith("lab-"):
+            if not name.startswith(args.measure):
                 return
 
 
@@ -110,18 +134,21 @@ def judge(args, kind, number):
     """Returns the row of a link; `None` if a part is missing."""
     kept = kept_of(args, kind, number)
     advice = kept.get("advice.json")
-    runs = {cure: {run: found["throughput"] for run in range(1, args.runs + 1) if (found := kept.get(f"lab-{cure}-{run}.json"))} for cure in CURES}
+    runs = {cure: {run: found["throughput"] for run in range(1, args.runs + 1) if (found := kept.get(f"{args.measure}-{cure}-{run}.json"))} for cure in CURES}
     if advice is None or not all(runs.values()):
         return None
     mean = {cure: sum(values.values()) / len(values) for cure, values in runs.items()}
     said, best = advice["advised"] or NONE, max(mean, key=mean.get)
-    return {"kind": kind, "link": number, "mbps": mean, "advised": said, "best": best, "over_none": mean[said] / mean[NONE], "over_best": mean[said] / mean[best],
+    family = ((kept.get("probe.json") or {}).get("down", {}).get("moving") or {}).get("family", "")
+    return {"kind": kind, "link": number, "family": family, "mbps": mean, "advised": said, "best": best, "over_none": mean[said] / mean[NONE], "over_best": mean[said] / mean[best],
             "no_harm": advise.beside(runs[said], runs[NONE], NO_HARM), "near_best": advise.beside(runs[said], runs[best], NEAR_BEST)}
 
 
 def main():
     parser = common.arguments(__doc__)
-    parser.add_argument("--kinds", default="all", help="kinds, separated by commas (default all)")
+    parser.add_argument("--kinds", default="all", help="kinds, separated by commas, or `moving` for all moving-... (default all others)")
+    parser.add_argument("--traces", metavar="FOLDER", help="traces of mahimahi, for moving-trace")
+    parser.add_argument("--measure", choices=["lab", "sim"], default="lab", help="where the cures are compared (default lab)")
     arguments(parser, 1)
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
     parser.add_argument("--seconds", type=float, default=20, help="duration of each download (default 20)")
@@ -130,7 +157,8 @@ def main():
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise-kinds"), help="folder of results (default target/advise-kinds)")
     args = parser.parse_args()
     args.lab = args.lasthop
-    kinds = common.chosen(parser, args.kinds, probe_kinds.KINDS)
+    moving = [MOVING + kind for kind in probe_moving.known(args.traces)]
+    kinds = moving if args.kinds == "moving" else list(probe_kinds.KINDS) if args.kinds == "all" else common.chosen(parser, args.kinds, [*probe_kinds.KINDS, *moving])
     links = [(kind, number) for number in range(args.first, args.first + args.links) for kind in kinds]
     status = 0
     if not args.only_show:
@@ -142,8 +170,8 @@ def main():
         print(json.dumps(rows, indent=2))
         return status
     mark = {True: "", None: " ?", False: " !"}
-    common.table(["link", *CURES, "advised", "over none", "over best"],
-                 [[f"{row['kind']} {row['link']}", *(f"{row['mbps'][cure]:.2f}" for cure in CURES), row["advised"], f"{row['over_none']:.2f}{mark[row['no_harm']]}",
+    common.table(["link", "family", *CURES, "advised", "over none", "over best"],
+                 [[f"{row['kind']} {row['link']}", row["family"], *(f"{row['mbps'][cure]:.2f}" for cure in CURES), row["advised"], f"{row['over_none']:.2f}{mark[row['no_harm']]}",
                    f"{row['over_best']:.2f}{mark[row['near_best']]}"] for row in rows])
     for goal in ("no_harm", "near_best"):
         print(f"{goal}: {sum(row[goal] is True for row in rows)} of {len(rows)}, {sum(row[goal] is None for row in rows)} within chance")
