@@ -24,10 +24,11 @@ tools:
 format:
 	$(CARGO) fmt --all --check
 
-# Terms, doc comments and line lengths.
+# Terms, doc comments and line lengths; the faults of `mutations` still fit the sources.
 prose:
 	python3 scripts/prose.py --self-test
 	python3 scripts/prose.py
+	python3 scripts/mutations.py --check
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -3,22 +3,24 @@
 sources, one at a time, and the tests named beside it must fail. Prints a table; fails if a fault is not detected.
 
     scripts/mutations.py [NAME ...]     only the faults whose names contain one of these
+    scripts/mutations.py --check        only checks that each fault's file exists and has its text exactly once
 """
 
+import fcntl
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo").split()
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "mutations"
 # Maximum duration of a test, for faults that loop forever; the study of several layers takes minutes.
 SECONDS = 1800
 
 TCP = "crates/lasthop-proto/src/tcp"
+RECOVERY = f"{TCP}/classic/recovery"
 CHANNEL = "crates/lasthop-proto/src/channel"
 STUDY = "crates/lasthop-study/src"
 CELL = "crates/lasthop-proto/src/link/cell"
@@ -48,8 +50,8 @@ FAULTS = [
      "self.level + gained", inside("bucket")),
     ("a frame is sent at the rate of its beginning", "crates/lasthop-proto/src/rate/mod.rs", "if work <= room {",
      "if rate > 0 {", inside("rate::")),
-    ("an aggregate leaves a hole behind", "crates/lasthop-proto/src/link/aggregation.rs", "self.window.push_front(entry);",
-     "let _ = entry;", inside("aggregation")),
+    ("an aggregate does not wait for its hole", "crates/lasthop-proto/src/link/window.rs", "State::Waits(_) => return None,",
+     "State::Waits(_) => (Fate::GivenUp, self.passed_on),", inside("aggregation")),
     ("a repeat of a cell takes no resources", f"{CELL}/mod.rs", "*left -= taken;", "let _ = &left;", inside("cell")),
     ("a frame leaves with its first block", f"{CELL}/line.rs", "frame.open = frame.open.saturating_sub(1);",
      "frame.open = 0;", inside("cell")),
@@ -63,30 +65,30 @@ FAULTS = [
      "Some(rate) =>", inside("rate")),
     ("a rate faster than it was sent at", f"{HYBRID}/rounds.rs",
      "to.arrived.since(from.arrived).max(to.sent.since(from.sent))", "to.arrived.since(from.arrived)", inside("rounds")),
-    ("Reno inflates by two", f"{TCP}/recovery/reno.rs", "s.cc.inflate(threshold);", "s.cc.inflate(threshold - 1);",
+    ("Reno inflates by two", f"{RECOVERY}/reno.rs", "c.cc.inflate(threshold);", "c.cc.inflate(threshold - 1);",
      golden("reno")),
-    ("NewReno deflates by half", f"{TCP}/recovery/newreno.rs", "s.cc.partial_ack(acked)", "s.cc.partial_ack(acked / 2)",
+    ("NewReno deflates by half", f"{RECOVERY}/newreno.rs", "c.cc.partial_ack(acked)", "c.cc.partial_ack(acked / 2)",
      golden("newreno")),
-    ("Sack1's pipe starts too low", f"{TCP}/recovery/sack1.rs", "- i64::from(s.config.dupack_threshold);",
-     "- i64::from(s.config.dupack_threshold + 1);", golden("sack1")),
-    ("RFC 6675 never rescues", f"{TCP}/recovery/rfc6675.rs", "if s.snd_una.le(self.rescue_rxt) {",
-     "if s.snd_una.ge(self.rescue_rxt) {", golden("rfc6675")),
-    ("SMART credits half a segment", f"{TCP}/recovery/smart.rs", "s.credit += sent.end.since(sent.seq);",
-     "s.credit += sent.end.since(sent.seq) / 2;", golden("smart")),
-    ("ELN waits for a fourth", f"{TCP}/recovery/eln.rs", "s.dupacks == s.config.dupack_threshold",
-     "s.dupacks == s.config.dupack_threshold + 1", golden("eln")),
-    ("ELN keeps its inflation", f"{TCP}/recovery/eln.rs",
-     "s.cc.take_back(core::mem::take(&mut self.inflation));", "self.inflation = 0;", golden("bsd_windows")),
-    ("4.4BSD's window grows by mss/16", f"{TCP}/congestion/bsd.rs", "{ config.mss / 8 }", "{ config.mss / 16 }",
+    ("Sack1's pipe starts too low", f"{RECOVERY}/sack1.rs", "- i64::from(s.config().dupack_threshold);",
+     "- i64::from(s.config().dupack_threshold + 1);", golden("sack1")),
+    ("RFC 6675 never rescues", f"{RECOVERY}/rfc6675.rs", "if s.snd_una().le(self.rescue_rxt) {",
+     "if s.snd_una().ge(self.rescue_rxt) {", golden("rfc6675")),
+    ("SMART credits half a segment", f"{RECOVERY}/smart.rs", "c.credit += sent.end.since(sent.seq);",
+     "c.credit += sent.end.since(sent.seq) / 2;", golden("smart")),
+    ("ELN waits for a fourth", f"{RECOVERY}/eln.rs", "c.dupacks == s.config().dupack_threshold",
+     "c.dupacks == s.config().dupack_threshold + 1", golden("eln")),
+    ("ELN keeps its inflation", f"{RECOVERY}/eln.rs",
+     "c.cc.take_back(core::mem::take(&mut self.inflation));", "self.inflation = 0;", golden("bsd_windows")),
+    ("4.4BSD's window grows by mss/16", f"{TCP}/classic/congestion/bsd.rs", "{ mss / 8 }", "{ mss / 16 }",
      golden("bsd")),
-    ("RFC 5681 keeps two thirds", f"{TCP}/congestion/rfc5681.rs", "(outstanding.flight / 2)",
+    ("RFC 5681 keeps two thirds", f"{TCP}/classic/congestion/rfc5681.rs", "(outstanding.flight / 2)",
      "(outstanding.flight / 3 * 2)", golden("reno")),
     ("RFC 6298 with two deviations", f"{TCP}/rtt.rs", "let var = (4 * self.rttvar)", "let var = (2 * self.rttvar)",
      inside("rtt")),
     ("the application writes at any room", f"{TCP}/send_buffer.rs", "free < held / 2", "free == 0", inside("send_buffer")),
     ("the send buffer holds a window", f"{TCP}/congestion/control.rs",
      "fn buffered_windows(&self) -> u32 {\n        2", "fn buffered_windows(&self) -> u32 {\n        1", golden("rack")),
-    ("three segments for an acknowledgment", f"{TCP}/receiver.rs", "map_or(2, AckRatio::least_update)",
+    ("three segments for an acknowledgment", f"{TCP}/receiver/window.rs", "map_or(2, AckRatio::least_update)",
      "map_or(3, AckRatio::least_update)", golden("acks")),
     ("a mark triples the ratio of acknowledgments", f"{TCP}/sender/ack_ratio.rs", "self.ratio.saturating_mul(2)",
      "self.ratio.saturating_mul(3)", golden("ack_congestion")),
@@ -124,7 +126,8 @@ FAULTS = [
     ("smaller segments at once are needless", f"{DIAGNOSE}/half/blind.rs", " || packet.len < piece.packet_len", "",
      rule("smaller_segments")),
     ("a repeated acknowledgment answers a retransmission", f"{DIAGNOSE}/half/blind.rs",
-     "now.saturating_sub(self.last_answer) < MILLISECOND", "now.saturating_sub(self.last_answer) < 0", rule("duplicate")),
+     "now.saturating_sub(self.answers.last_answer) < MILLISECOND",
+     "now.saturating_sub(self.answers.last_answer) < 0", rule("duplicate")),
     ("a D-SACK marks bytes twice", f"{DIAGNOSE}/loss.rs", "|| marked.iter().any(|&before| overlap(range, before))", "",
      rule("duplicate_data")),
     ("a stray number opens a gap", f"{DIAGNOSE}/half/stray.rs", "const MOST_APART: u64 = 1 << 20;",
@@ -135,19 +138,38 @@ FAULTS = [
 ]
 
 
+def misplaced(root):
+    """Returns the faults that cannot be put into the sources below `root`, each with the reason."""
+    wrong = {}
+    for name, file, old, _, _ in FAULTS:
+        places = (root / file).read_text().count(old) if (root / file).is_file() else None
+        if places is None:
+            wrong[name] = f"{file}: no such file"
+        elif places != 1:
+            wrong[name] = f"{file}: {places} places instead of 1 have {old!r}"
+    return wrong
+
+
 def copy(to):
-    """Copies the sources, including uncommitted changes."""
-    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                           capture_output=True, text=True).stdout
-    for name in filter(None, names.split("\0")):
-        if (ROOT / name).is_file():
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to / name)
+    """Copies the sources, including uncommitted changes. Writes only files that differ, so that cargo rebuilds only what
+    a change or an interrupted run makes necessary."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for path in [path for path in to.rglob("*") if path.is_file()]:
+        if str(path.relative_to(to)) not in names:
+            path.unlink()
+    for name in names:
+        content, path = (ROOT / name).read_bytes(), to / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            path.chmod((ROOT / name).stat().st_mode)
 
 
 def run(arguments, where):
     """Returns the result of `cargo test`: "passed", "failed", "does not compile", or "nothing ran"."""
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target/mutations")}
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
     command = [*CARGO, "test", "--locked", "--quiet", *arguments]
     try:
         done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=SECONDS)
@@ -163,36 +185,46 @@ def run(arguments, where):
     return "passed" if done.returncode == 0 else "failed"
 
 
+def inject(fault, where, sound):
+    """Returns the result of a fault put into the sources below `where`: "caught", or what is wrong. `sound` keeps the
+    results of the tests without a fault, which must pass; otherwise their failure proves nothing."""
+    _, file, old, new, arguments = fault
+    tests = " ".join(arguments)
+    if tests not in sound:
+        sound[tests] = run(arguments, where)
+    if sound[tests] != "passed":
+        return f"UNSOUND: without it {sound[tests]}"
+    path = where / file
+    text = path.read_text()
+    path.write_text(text.replace(old, new))
+    result = run(arguments, where)
+    path.write_text(text)
+    return "caught" if result == "failed" else f"NOT CAUGHT: {result}"
+
+
 def main():
+    wrong = misplaced(ROOT)
+    for name, why in wrong.items():
+        print(f"{name}: {why}", file=sys.stderr)
+    if wrong or sys.argv[1:] == ["--check"]:
+        print(f"{len(FAULTS) - len(wrong)} of {len(FAULTS)} faults fit the sources")
+        sys.exit(1 if wrong else 0)
     chosen = [fault for fault in FAULTS if not sys.argv[1:] or any(word in fault[0] for word in sys.argv[1:])]
-    through = []
-    with tempfile.TemporaryDirectory(prefix="lasthop-mutations-") as folder:
-        where = Path(folder)
+    where = TARGET / "sources"
+    where.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         copy(where)
         print("| fault | where | tests | result | |\n|---|---|---|---|--:|", flush=True)
-        sound = {}
-        for name, file, old, new, arguments in chosen:
+        caught, sound = 0, {}
+        for fault in chosen:
             begun = time.monotonic()
-            tests = " ".join(arguments)
-            path = where / file
-            text = path.read_text()
-            # The same tests must pass without the fault; otherwise their failure proves nothing.
-            if tests not in sound:
-                sound[tests] = run(arguments, where)
-            if text.count(old) != 1:
-                result = f"NOT APPLIED: {text.count(old)} places"
-            elif sound[tests] != "passed":
-                result = f"UNSOUND: without it {sound[tests]}"
-            else:
-                path.write_text(text.replace(old, new))
-                result = run(arguments, where)
-                path.write_text(text)
-                result = "caught" if result == "failed" else f"NOT CAUGHT: {result}"
-            if result != "caught":
-                through.append(name)
-            print(f"| {name} | {file} | `{tests}` | {result} | {time.monotonic() - begun:.0f} s |", flush=True)
-    print(f"\n{len(chosen) - len(through)} of {len(chosen)} caught")
-    sys.exit(1 if through else 0)
+            name, file, _, _, arguments = fault
+            result = inject(fault, where, sound)
+            caught += result == "caught"
+            print(f"| {name} | {file} | `{' '.join(arguments)}` | {result} | {time.monotonic() - begun:.0f} s |", flush=True)
+    print(f"\n{caught} of {len(chosen)} caught")
+    sys.exit(0 if caught == len(chosen) else 1)
 
 
 if __name__ == "__main__":
