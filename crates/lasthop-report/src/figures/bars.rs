@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::Chart;
 use super::axis::Axis;
 use super::font::text_width;
-use super::plot::{self, Frame, Sample};
+use super::numbers::{Table, estimate};
+use super::plot::{self, Frame, Sample, number};
 use super::scene::{Align, Colour, Group, Run, Scene, colour};
 
 /// Bar chart.
@@ -46,8 +48,8 @@ const MOST_THICKNESS: f64 = 24.0;
 /// Share of a group's height that its bars fill.
 const FILL: f64 = 0.78;
 
-impl BarChart {
-    pub(super) fn scene(&self) -> Scene {
+impl Chart for BarChart {
+    fn scene(&self, _: &[usize]) -> Scene {
         let legend = self.legend();
         let head = plot::head_height(&legend);
         let bars = self.series.len().max(1) as f64;
@@ -79,6 +81,29 @@ impl BarChart {
         scene
     }
 
+    fn table(&self) -> Table {
+        let has_published: Vec<bool> =
+            self.series.iter().map(|series| series.bars.iter().flatten().any(|bar| bar.published.is_some())).collect();
+        let mut headings = vec!["group".to_owned()];
+        for (series, published) in self.series.iter().zip(&has_published) {
+            headings.push(if series.name.is_empty() { self.value_label.clone() } else { series.name.clone() });
+            headings.extend(published.then(|| "published".to_owned()));
+        }
+        let row = |(index, group): (usize, &String)| {
+            let mut row = vec![group.clone()];
+            for (series, published) in self.series.iter().zip(&has_published) {
+                let bar = series.bars.get(index).copied().flatten();
+                row.push(bar.map_or(String::new(), |bar| estimate(bar.value, bar.ci95)));
+                let there = bar.and_then(|bar| bar.published).map_or(String::new(), number);
+                row.extend(published.then_some(there));
+            }
+            row
+        };
+        (headings, self.groups.iter().enumerate().map(row).collect())
+    }
+}
+
+impl BarChart {
     fn draw_group(&self, scene: &mut Scene, frame: &Frame, axis: &Axis, group: usize, middle: f64) {
         let slot = (frame.bottom - frame.top) / self.groups.len() as f64;
         let thickness = slot * FILL / self.series.len() as f64;

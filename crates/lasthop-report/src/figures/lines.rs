@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::Chart;
 use super::axis::{Axis, Scale};
 use super::data::rounded;
-use super::plot::{self, HEIGHT, Sample, WIDTH};
+use super::numbers::{Table, estimate, over_time};
+use super::plot::{self, HEIGHT, Sample, WIDTH, number};
 use super::scene::{Group, Mark, Scene, colour};
 use super::sequence::dot_colour;
 
@@ -66,10 +68,8 @@ pub struct StepSeries {
     pub points: Vec<(f64, f64)>,
 }
 
-impl LineChart {
-    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). The index of a series is its colour
-    /// number if `colours` has none for it.
-    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
+impl Chart for LineChart {
+    fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let style = |number| (Mark::of_series(number), colour(number));
         let mut legend = legend(self.series.iter().map(|series| &series.name), |number| {
@@ -118,6 +118,24 @@ impl LineChart {
         }
         scene
     }
+
+    fn table(&self) -> Table {
+        let points = || self.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
+        let has_published = points().any(|(_, point)| point.published.is_some());
+        let mut headings = vec!["series".to_owned(), self.x_label.clone(), self.y_label.clone()];
+        headings.extend(has_published.then(|| "published".to_owned()));
+        let rows = points().map(|(series, point)| {
+            let mut row = vec![series.name.clone(), number(point.x), estimate(point.y, point.ci95)];
+            let there = point.published.map_or(String::new(), |published| format!("{published:.3}"));
+            row.extend(has_published.then_some(there));
+            row
+        });
+        (headings, rows.collect())
+    }
+
+    fn series_names(&self) -> Vec<&String> {
+        self.series.iter().map(|series| &series.name).collect()
+    }
 }
 
 /// Describes a point: its series, x, and y.
@@ -134,10 +152,8 @@ fn low_end(point: &LinePoint) -> f64 {
     if point.y < 0.0 { low } else { low.max(0.0) }
 }
 
-impl WindowPlot {
-    /// Draws the plot; `colours` are the colour numbers of its lines. The index of a line is its colour number if
-    /// `colours` has none for it.
-    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
+impl Chart for WindowPlot {
+    fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));
         let points = || self.series.iter().flat_map(|series| &series.points);
@@ -162,6 +178,14 @@ impl WindowPlot {
             scene.path(path, colour(number), 1.5);
         }
         scene
+    }
+
+    fn table(&self) -> Table {
+        over_time(&self.y_label, self.series.iter().map(|series| (series.name.clone(), &*series.points)))
+    }
+
+    fn series_names(&self) -> Vec<&String> {
+        self.series.iter().map(|series| &series.name).collect()
     }
 }
 

@@ -27,6 +27,7 @@ pub use trace_series::{TransferCollector, TransferSeries, sequence_series, trans
 use serde::Serialize;
 
 use crate::error::ReportError;
+use numbers::Table;
 use scene::Scene;
 use svg::Root;
 
@@ -65,6 +66,21 @@ impl Colours {
         }
         let of = |name: &&String| colours.iter().find(|(known, _)| known == name).map_or(0, |it| it.1);
         names.iter().map(|group| group.iter().map(of).collect()).collect()
+    }
+}
+
+/// Chart of one kind.
+trait Chart {
+    /// Draws the chart; `colours` are the [`Colours`] of its series that are dots or lines. The index of a series is its
+    /// colour number if `colours` has none for it.
+    fn scene(&self, colours: &[usize]) -> Scene;
+
+    /// Returns all numbers of the chart.
+    fn table(&self) -> Table;
+
+    /// Returns the names of the series, in order, if these are dots or lines.
+    fn series_names(&self) -> Vec<&String> {
+        Vec::new()
     }
 }
 
@@ -125,20 +141,19 @@ impl Figure {
 
     /// Returns the names of the figure's series, in order, if these are dots or lines.
     pub fn series_names(&self) -> Vec<&String> {
-        match self {
-            Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),
-            Self::Window(plot) => plot.series.iter().map(|series| &series.name).collect(),
-            Self::Lines(chart) => chart.series.iter().map(|series| &series.name).collect(),
-            Self::Bars(_) => Vec::new(),
-        }
+        self.chart().series_names()
     }
 
     fn scene(&self, colours: &[usize]) -> Scene {
+        self.chart().scene(colours)
+    }
+
+    fn chart(&self) -> &dyn Chart {
         match self {
-            Self::Bars(chart) => chart.scene(),
-            Self::Sequence(plot) => plot.scene(colours),
-            Self::Window(plot) => plot.scene(colours),
-            Self::Lines(chart) => chart.scene(colours),
+            Self::Bars(chart) => chart,
+            Self::Sequence(plot) => plot,
+            Self::Window(plot) => plot,
+            Self::Lines(chart) => chart,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Numbers of a figure as a table, for readers who cannot see it or need them.
 
-use super::plot::number;
-use super::{BarChart, Figure, LineChart, SequencePlot, WindowPlot};
+use super::Figure;
 
 /// Maximum number of rows; a transfer has thousands of packets.
 const MOST_ROWS: usize = 500;
@@ -17,15 +16,13 @@ pub struct Numbers {
     pub total: usize,
 }
 
+/// Headings, and rows with a cell for each.
+pub type Table = (Vec<String>, Vec<Vec<String>>);
+
 impl Figure {
     /// Returns the numbers of the figure.
     pub fn numbers(&self) -> Numbers {
-        let (headings, mut rows) = match self {
-            Self::Bars(chart) => of_bars(chart),
-            Self::Sequence(plot) => of_packets(plot),
-            Self::Window(plot) => of_windows(plot),
-            Self::Lines(chart) => of_lines(chart),
-        };
+        let (headings, mut rows) = self.chart().table();
         let total = rows.len();
         rows.truncate(MOST_ROWS);
         Numbers { headings, rows, total }
@@ -33,36 +30,12 @@ impl Figure {
 }
 
 /// Returns a measured number with its interval.
-fn estimate(value: f64, ci95: Option<f64>) -> String {
+pub fn estimate(value: f64, ci95: Option<f64>) -> String {
     ci95.map_or_else(|| format!("{value:.3}"), |ci| format!("{value:.3} ± {ci:.3}"))
 }
 
-fn of_bars(chart: &BarChart) -> (Vec<String>, Vec<Vec<String>>) {
-    let has_published: Vec<bool> =
-        chart.series.iter().map(|series| series.bars.iter().flatten().any(|bar| bar.published.is_some())).collect();
-    let mut headings = vec!["group".to_owned()];
-    for (series, published) in chart.series.iter().zip(&has_published) {
-        headings.push(if series.name.is_empty() { chart.value_label.clone() } else { series.name.clone() });
-        headings.extend(published.then(|| "published".to_owned()));
-    }
-    let row = |(index, group): (usize, &String)| {
-        let mut row = vec![group.clone()];
-        for (series, published) in chart.series.iter().zip(&has_published) {
-            let bar = series.bars.get(index).copied().flatten();
-            row.push(bar.map_or(String::new(), |bar| estimate(bar.value, bar.ci95)));
-            let there = bar.and_then(|bar| bar.published).map_or(String::new(), number);
-            row.extend(published.then_some(there));
-        }
-        row
-    };
-    (headings, chart.groups.iter().enumerate().map(row).collect())
-}
-
 /// Returns rows of points over time, in order of time.
-fn over_time<'a>(
-    y_label: &str,
-    series: impl Iterator<Item = (String, &'a [(f64, f64)])>,
-) -> (Vec<String>, Vec<Vec<String>>) {
+pub fn over_time<'a>(y_label: &str, series: impl Iterator<Item = (String, &'a [(f64, f64)])>) -> Table {
     let mut points: Vec<(String, (f64, f64))> =
         series.flat_map(|(name, points)| points.iter().map(move |point| (name.clone(), *point))).collect();
     points.sort_by(|one, other| one.1.0.total_cmp(&other.1.0));
@@ -70,36 +43,10 @@ fn over_time<'a>(
     (["series", "time (s)", y_label].map(str::to_owned).to_vec(), rows.collect())
 }
 
-fn of_packets(plot: &SequencePlot) -> (Vec<String>, Vec<Vec<String>>) {
-    let series = plot.series.iter().flat_map(|series| {
-        let named = |what| super::sequence::named(&series.name, what);
-        [(named("sent"), &*series.sent), (named("retransmitted"), &*series.retransmitted)]
-    });
-    over_time(&plot.y_label, series)
-}
-
-fn of_windows(plot: &WindowPlot) -> (Vec<String>, Vec<Vec<String>>) {
-    over_time(&plot.y_label, plot.series.iter().map(|series| (series.name.clone(), &*series.points)))
-}
-
-fn of_lines(chart: &LineChart) -> (Vec<String>, Vec<Vec<String>>) {
-    let points = || chart.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
-    let has_published = points().any(|(_, point)| point.published.is_some());
-    let mut headings = vec!["series".to_owned(), chart.x_label.clone(), chart.y_label.clone()];
-    headings.extend(has_published.then(|| "published".to_owned()));
-    let rows = points().map(|(series, point)| {
-        let mut row = vec![series.name.clone(), number(point.x), estimate(point.y, point.ci95)];
-        let there = point.published.map_or(String::new(), |published| format!("{published:.3}"));
-        row.extend(has_published.then_some(there));
-        row
-    });
-    (headings, rows.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Bar, BarSeries, SequenceSeries};
+    use crate::figures::{Bar, BarChart, BarSeries, SequencePlot, SequenceSeries};
 
     #[test]
     fn bars_have_a_column_for_published_numbers_where_there_are_any() {

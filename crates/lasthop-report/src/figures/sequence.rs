@@ -5,8 +5,10 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use super::Chart;
 use super::axis::Axis;
 use super::data::rounded;
+use super::numbers::{Table, over_time};
 use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Colour, Mark, Scene, colour};
 
@@ -37,10 +39,8 @@ pub struct SequenceSeries {
 const DOT: f64 = 2.0;
 const CROSS: f64 = 4.0;
 
-impl SequencePlot {
-    /// Draws the plot; `colours` are the colour numbers of its series' dots. The index of a series is its colour number
-    /// if `colours` has none for it.
-    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
+impl Chart for SequencePlot {
+    fn scene(&self, colours: &[usize]) -> Scene {
         let place = |number: usize| colours.get(number).copied().unwrap_or(number);
         let dot_colour = |number: usize| dot_colour(place(number));
         let again = self.again_colours(&place);
@@ -80,6 +80,20 @@ impl SequencePlot {
         scene
     }
 
+    fn table(&self) -> Table {
+        let series = self.series.iter().flat_map(|series| {
+            let part = |what| named(&series.name, what);
+            [(part("sent"), &*series.sent), (part("retransmitted"), &*series.retransmitted)]
+        });
+        over_time(&self.y_label, series)
+    }
+
+    fn series_names(&self) -> Vec<&String> {
+        self.series.iter().map(|series| &series.name).collect()
+    }
+}
+
+impl SequencePlot {
     /// Returns the colours of each series' crosses: first those that no dots of this plot have, then those that no
     /// other crosses have.
     fn again_colours(&self, place: &impl Fn(usize) -> usize) -> Vec<Colour> {
