@@ -9,6 +9,7 @@ use lasthop_proto::time::Instant;
 pub static GENTLE: Algorithm = Algorithm {
     name: "gentle",
     title: "Gentle",
+    about: "two segments per round trip",
     family: "gentle",
     kernel_name: None,
     paces: false,

@@ -1,4 +1,4 @@
-//! Elements between a router and an emulated link, applied to real packets: ELN markers, ends of link protocols, and
+//! Elements between a router and an emulated link, applied to real packets: those that run on bytes, ELN markers, and
 //! relays whose TCP no kernel implements.
 
 use std::collections::BTreeMap;
@@ -96,11 +96,9 @@ impl Blueprint {
         if let Some(marker) = element.get::<elements::ElnMarker>() {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }
-        if element.role() == Role::LinkEnd {
-            return Some(Box::new(LinkEnd(element.build_on_bytes(&site)?)));
-        }
-        if element.role() == Role::Pacer {
-            return Some(Box::new(Pacer(element.build_on_bytes(&site)?)));
+        if let Some(node) = element.build_on_bytes(&site) {
+            let is_link_end = element.role() == Role::LinkEnd;
+            return Some(if is_link_end { Box::new(LinkEnd(node)) } else { Box::new(OnPath(node)) });
         }
         let elements::Split { handover, wired, wireless, .. } = element.get()?;
         let phase = tick_phase(*root, node, wireless);
@@ -181,10 +179,10 @@ impl PortElement for LinkEnd {
     }
 }
 
-/// An element that creates and paces acknowledgments.
-struct Pacer(Box<dyn Node<Bytes> + Send>);
+/// An element that forwards, holds or drops packets, and may create acknowledgments.
+struct OnPath(Box<dyn Node<Bytes> + Send>);
 
-impl Pacer {
+impl OnPath {
     fn pump(&mut self, now: Instant, given: &mut Given) {
         pump(&mut *self.0, now, |output| match output {
             Output::Event(flow, event) => given.events.push((flow, event)),
@@ -196,7 +194,7 @@ impl Pacer {
     }
 }
 
-impl PortElement for Pacer {
+impl PortElement for OnPath {
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
         let integrity = whole(frame).map_or(Integrity::PayloadDamaged, |(.., integrity)| integrity);
         let packet = Packet { integrity, ..*packet };

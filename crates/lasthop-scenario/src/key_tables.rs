@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use lasthop_proto::tcp::config::Preset;
+use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
 
 use crate::document::Table;
-use crate::elements::{ack_reconstructor, arq, eln_marker, radio, snoop, split, two_ended};
+use crate::elements::{Kind, arq, snoop, split, two_ended};
 use crate::key::{Row, table};
 use crate::reader::{Context, Reader, Value};
-use crate::snoop::{KindKeys, RepairKeys};
+use crate::snoop::RepairKeys;
 use crate::tcp::{self, Base};
 use crate::{
     bundles, call, cell, channel, elements, impairments, lab, link_trace, measurement, mobility, nodes, queue, quic,
@@ -43,7 +44,7 @@ pub fn key_table(name: &str) -> Option<String> {
         "sessions" => (COLUMNS, &[sessions::Keys::ROWS]),
         "mobility" => (COLUMNS, &[mobility::Keys::ROWS]),
         "base-station" => (COLUMNS, STATION),
-        "elements" => (COLUMNS, ELEMENTS),
+        "elements" => return Some(of_elements()),
         "arq" => (COLUMNS, &[arq::Keys::ROWS]),
         "two-ended" => (COLUMNS, &[two_ended::RepairKeys::ROWS, two_ended::Keys::ROWS, stations::PastKeys::ROWS]),
         "lab" => return Some(table(COLUMNS, &[("", lab::Keys::ROWS), ("hosts.NAME.", lab::LabHostKeys::ROWS)])),
@@ -57,15 +58,12 @@ pub fn key_table(name: &str) -> Option<String> {
 const STATION: &[&[Row]] =
     &[elements::PortKeys::ROWS, snoop::Keys::ROWS, RepairKeys::ROWS, split::Keys::ROWS, stations::StationKeys::ROWS];
 
-const ELEMENTS: &[&[Row]] = &[
-    stations::ElementKeys::ROWS,
-    elements::PortKeys::ROWS,
-    KindKeys::ROWS,
-    eln_marker::Keys::ROWS,
-    radio::Keys::ROWS,
-    split::SplitKeys::ROWS,
-    ack_reconstructor::Keys::ROWS,
-];
+/// Returns the table of elements' keys, from the kinds of elements.
+fn of_elements() -> String {
+    let text = table(COLUMNS, &[("", stations::ElementKeys::ROWS), ("", elements::PortKeys::ROWS)]);
+    let text = Kind::all_rows().fold(text, |text, row| text + &row.show("", ""));
+    text.replace("{kinds}", &Kind::all_names())
+}
 
 /// Returns the table of TCP's keys, with the values of these presets.
 fn of_tcp() -> Option<String> {
@@ -86,5 +84,14 @@ fn of_tcp() -> Option<String> {
         });
         text += &row.show("", &values.collect::<String>());
     }
-    Some(text)
+    Some(text.replace("{algorithms}", &algorithms()))
+}
+
+/// Returns the names of the congestion controls, each with its explanation.
+fn algorithms() -> String {
+    let show = |algorithm: &&Algorithm| match algorithm.about {
+        "" => format!("`{}`", algorithm.name),
+        about => format!("`{}` ({about})", algorithm.name),
+    };
+    ALGORITHMS.iter().map(show).collect::<Vec<_>>().join(", ")
 }

@@ -86,8 +86,7 @@ keys! {
 
     /// Key of all elements.
     pub(crate) ElementKeys {
-        /// required | on one end: `"snoop"`, `"eln-marker"`, `"split"`, `"ack-reconstructor"`
-        /// ([asymmetry](models/asymmetry.md)); on both ends of the link: `"srp"`, `"radio"`, `"arq"`, `"two-ended"`
+        /// required | {kinds}
         kind;
     }
 

@@ -91,8 +91,7 @@ keys! {
         initial_ssthresh;
         /// maximum congestion window
         max_cwnd;
-        /// `rack` only: `reno`, `cubic` (Linux's integer arithmetic), `cubic-rfc9438`, `bbr` (version 1), `bbr3` (IETF
-        /// draft), `bbr3-google`
+        /// `rack` only: {algorithms}
         congestion;
         /// `cubic`: leave slow start before a loss; also `off`, `linux-6.14` (before 6.15)
         hystart;

@@ -12,13 +12,14 @@ use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 use crate::values::{Count, Off, Or, Whole};
 
-pub(super) static KIND: Kind = Kind { name: "ack-reconstructor", keys: &[Keys::NAMES], ends: Ends::One, read };
+pub(super) static KIND: Kind =
+    Kind { name: "ack-reconstructor", keys: &[Keys::NAMES], rows: Keys::ROWS, ends: Ends::One, read };
 
 keys! {
     /// Keys of a reconstructor.
     pub(crate) Keys {
-        /// {} | ack-reconstructor: segments per acknowledgment, 1 to 64 (`ack_thresh`, RFC 3449 §5.3.1), `"off"`: forwards
-        /// all; connections tracked
+        /// {} | ack-reconstructor ([asymmetry](models/asymmetry.md)): segments per acknowledgment, 1 to 64 (`ack_thresh`,
+        /// RFC 3449 §5.3.1), `"off"`: forwards all; connections tracked
         spacing: Or<Off, Whole<1, 64>> = ReconstructorConfig::default().spacing.map(Whole).into(),
         connections: Count = Whole(ReconstructorConfig::default().connections as u32);
     }

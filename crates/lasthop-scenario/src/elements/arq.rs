@@ -16,6 +16,7 @@ use crate::{Error, Problem};
 pub(super) static KIND: Kind = Kind {
     name: "arq",
     keys: &[Keys::NAMES],
+    rows: &[],
     ends: Ends::Both,
     read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))),
 };

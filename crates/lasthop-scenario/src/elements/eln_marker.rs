@@ -10,7 +10,8 @@ use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 
-pub(super) static KIND: Kind = Kind { name: "eln-marker", keys: &[Keys::NAMES], ends: Ends::One, read };
+pub(super) static KIND: Kind =
+    Kind { name: "eln-marker", keys: &[Keys::NAMES], rows: Keys::ROWS, ends: Ends::One, read };
 
 keys! {
     /// Keys of a marker.

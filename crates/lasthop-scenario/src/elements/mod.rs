@@ -26,12 +26,15 @@ pub(crate) use self::srp::{Keys as SrpKeys, SrpPart, SrpSettings, read as read_s
 pub(crate) use self::two_ended::{Keys as TwoEndedKeys, TwoEndedSettings, read as read_two_ended};
 pub use self::two_ended::{SendingRate, TwoEnded};
 
+use lasthop_sim::element::Ends;
+
 use crate::document::{Data, quote};
+use crate::key::Row;
 use crate::reader::Value;
 use crate::values::{named, one_of};
 
 /// All kinds, in the order of messages.
-static KINDS: [&Kind; 8] = [
+static KINDS: &[&Kind] = &[
     &snoop::KIND,
     &eln_marker::KIND,
     &radio::KIND,
@@ -43,6 +46,20 @@ static KINDS: [&Kind; 8] = [
 ];
 
 impl Kind {
+    /// Returns the rows of all kinds in the table of elements' keys.
+    pub(crate) fn all_rows() -> impl Iterator<Item = &'static Row> {
+        KINDS.iter().flat_map(|kind| kind.rows)
+    }
+
+    /// Describes the names of all kinds by the ends at which they are present.
+    pub(crate) fn all_names() -> String {
+        let at = |ends: Ends| {
+            let names = KINDS.iter().filter(move |kind| kind.ends == ends).map(|kind| format!("`\"{}\"`", kind.name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        format!("on one end: {}; on both ends of the link: {}", at(Ends::One), at(Ends::Both))
+    }
+
     /// Returns the keys of all kinds.
     pub(crate) fn all_keys() -> Vec<&'static str> {
         let mut all = Vec::new();
@@ -57,12 +74,12 @@ impl Kind {
 
 impl Value for &'static Kind {
     fn expected() -> String {
-        one_of(KINDS.into_iter().map(|kind| kind.name))
+        one_of(KINDS.iter().map(|kind| kind.name))
     }
 
     fn read(data: &Data) -> Result<Self, String> {
         let Data::String(name) = data else { return Err(String::new()) };
-        named(name, KINDS.into_iter(), |kind| kind.name)
+        named(name, KINDS.iter().copied(), |kind| kind.name)
     }
 
     fn show(&self) -> String {

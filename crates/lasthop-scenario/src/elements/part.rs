@@ -9,6 +9,7 @@ use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::{AnyElement, Ends, SameElement};
 
 use crate::Error;
+use crate::key::Row;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 
@@ -27,6 +28,8 @@ pub(crate) struct Kind {
     pub name: &'static str,
     /// Keys of the kind, besides those of the element's place.
     pub keys: &'static [&'static [&'static str]],
+    /// Rows of the kind in the table of elements' keys. Keys that other tables have too are documented there.
+    pub rows: &'static [Row],
     /// Ends of the link at which the element is present.
     pub ends: Ends,
     /// Reads the element's keys; `common` contains the settings of all endpoints.

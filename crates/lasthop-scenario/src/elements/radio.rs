@@ -15,6 +15,7 @@ use crate::values::{Count, Positive, Whole};
 pub(super) static KIND: Kind = Kind {
     name: "radio",
     keys: &[Keys::NAMES],
+    rows: Keys::ROWS,
     ends: Ends::Both,
     read: |reader, _| Ok(AnyPart::new(HopRadio(read(reader)?))),
 };

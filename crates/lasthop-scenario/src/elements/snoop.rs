@@ -13,8 +13,13 @@ use crate::tcp::TcpSpec;
 use crate::units::ByteSize;
 use crate::values::{Count, Whole};
 
-pub(super) static KIND: Kind =
-    Kind { name: "snoop", keys: &[KindKeys::NAMES, Keys::NAMES, RepairKeys::NAMES], ends: Ends::One, read };
+pub(super) static KIND: Kind = Kind {
+    name: "snoop",
+    keys: &[KindKeys::NAMES, Keys::NAMES, RepairKeys::NAMES],
+    rows: KindKeys::ROWS,
+    ends: Ends::One,
+    read,
+};
 
 keys! {
     /// Keys of the cache.

@@ -17,7 +17,8 @@ use crate::units::ByteSize;
 use crate::values::Window;
 use crate::{Error, Problem};
 
-pub(super) static KIND: Kind = Kind { name: "split", keys: &[SplitKeys::NAMES, Keys::NAMES], ends: Ends::One, read };
+pub(super) static KIND: Kind =
+    Kind { name: "split", keys: &[SplitKeys::NAMES, Keys::NAMES], rows: SplitKeys::ROWS, ends: Ends::One, read };
 
 keys! {
     /// Keys of the element, besides those of a relay.

@@ -22,6 +22,7 @@ use crate::values::{Off, Or, Positive, Whole};
 pub(super) static KIND: Kind = Kind {
     name: "srp",
     keys: &[Keys::NAMES, key_names!(RelayKeys: split_buffer, wired_tcp)],
+    rows: &[],
     ends: Ends::Both,
     read: |reader, common| {
         let keys = read(reader)?;

@@ -21,6 +21,7 @@ use crate::values::{Auto, Or, Positive, SameAsLink, Whole};
 pub(super) static KIND: Kind = Kind {
     name: "two-ended",
     keys: &[RepairKeys::NAMES, Keys::NAMES],
+    rows: &[],
     ends: Ends::Both,
     read: |reader, _| {
         let repair = reader.value(RepairKeys::repair)?;

@@ -14,6 +14,8 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Name in messages.
     pub title: &'static str,
+    /// Explanation of the name in the table of keys, which lists all names; empty if the name says it all.
+    pub about: &'static str,
     /// Name of the algorithm of which it is a variant; its own name if it is not a variant. Schemes are named after
     /// this algorithm.
     pub family: &'static str,

@@ -1,8 +1,9 @@
-//! Modern congestion controls: the list of all, and the choice of one at run time.
+//! Choice of a modern congestion control at run time.
 
 use alloc::boxed::Box;
 use core::fmt;
 
+use super::ALGORITHMS;
 use super::algorithm::Algorithm;
 use super::bbr::BBR;
 use super::bbr3::{BBR3, BBR3_GOOGLE};
@@ -12,9 +13,6 @@ use super::hystart::HystartRule;
 use super::reno::RENO;
 use super::window::Start;
 use crate::time::Instant;
-
-/// All congestion controls. Scenarios, the lab and the property tests know each by its line here.
-pub const ALGORITHMS: &[&Algorithm] = &[&RENO, &CUBIC, &CUBIC_RFC9438, &BBR, &BBR3, &BBR3_GOOGLE];
 
 /// Congestion control of a sender, with its rule for leaving slow start.
 #[derive(Clone, Copy, PartialEq, Eq)]

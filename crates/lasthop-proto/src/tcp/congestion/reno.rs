@@ -12,6 +12,7 @@ use crate::time::Instant;
 pub static RENO: Algorithm = Algorithm {
     name: "reno",
     title: "Reno",
+    about: "",
     family: "reno",
     kernel_name: Some("reno"),
     paces: false,

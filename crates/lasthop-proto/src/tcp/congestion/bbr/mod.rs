@@ -52,6 +52,7 @@ enum Mode {
 pub static BBR: Algorithm = Algorithm {
     name: "bbr",
     title: "BBR version 1",
+    about: "version 1",
     family: "bbr",
     kernel_name: Some("bbr"),
     paces: true,

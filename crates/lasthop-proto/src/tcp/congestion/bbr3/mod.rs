@@ -41,6 +41,7 @@ const MIN_PIPE_CWND: u32 = 4;
 pub static BBR3: Algorithm = Algorithm {
     name: "bbr3",
     title: "BBR version 3",
+    about: "IETF draft",
     family: "bbr3",
     kernel_name: None,
     paces: true,
@@ -52,6 +53,7 @@ pub static BBR3: Algorithm = Algorithm {
 pub static BBR3_GOOGLE: Algorithm = Algorithm {
     name: "bbr3-google",
     title: "BBR version 3",
+    about: "",
     family: "bbr3",
     kernel_name: None,
     paces: true,

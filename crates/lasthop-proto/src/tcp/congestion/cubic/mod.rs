@@ -15,6 +15,7 @@ use super::hystart::HystartRule;
 pub static CUBIC: Algorithm = Algorithm {
     name: "cubic",
     title: "CUBIC",
+    about: "Linux's integer arithmetic",
     family: "cubic",
     kernel_name: Some("cubic"),
     paces: false,
@@ -26,6 +27,7 @@ pub static CUBIC: Algorithm = Algorithm {
 pub static CUBIC_RFC9438: Algorithm = Algorithm {
     name: "cubic-rfc9438",
     title: "CUBIC of RFC 9438",
+    about: "",
     family: "cubic",
     kernel_name: Some("cubic"),
     paces: false,
