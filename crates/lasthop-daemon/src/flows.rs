@@ -92,7 +92,7 @@ struct Entry<T> {
     /// Index in [`FlowTable::clients`].
     client: u32,
     standing: Standing,
-    /// Newer and older neighbor, in the list of all connections of this standing, and in that of the client.
+    /// Next newer and next older connection, in the list of all connections of this standing, and in that of the client.
     links: [[u32; 2]; 2],
     value: T,
 }

@@ -436,7 +436,7 @@ fn the_sequence_numbers_of_the_data_count() {
     }
 }
 
-/// Two packets are repeated in one at once: parts of it make one needless retransmission.
+/// One packet repeats the data of two packets at once. It counts as one needless retransmission, not as two.
 #[test]
 fn a_needless_packet_counts_once() {
     let mut capture = Capture::open(200_000);

@@ -304,7 +304,7 @@ impl Client {
         Progress { doing, share: share.min(1.0), arrived: [down, self.logs.arrivals().len()] }
     }
 
-    /// Returns what is known of one direction so far.
+    /// Returns the findings on one direction so far.
     fn log(&self, way: Way) -> Log {
         let Some(end) = &self.end else { return Log::default() };
         let lane = &self.lanes[way as usize];

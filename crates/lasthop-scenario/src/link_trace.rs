@@ -267,7 +267,8 @@ fn constant<T: Copy + PartialEq>(column: &[T]) -> Option<T> {
     column.iter().all(|value| *value == first).then_some(first)
 }
 
-/// Notes what `key` is although a column of the trace replaces it. Returns the value that the scenario gives.
+/// Records the value of `key` for `explain`, although a column of the trace replaces it. Returns the value that the
+/// scenario gives.
 fn replaced<T: Value>(
     link: &Reader<'_>,
     key: impl Named,

@@ -192,7 +192,7 @@ pub(crate) fn read(reader: &Reader<'_>, around: &Around<'_>) -> Result<RateSpec,
     Ok(spec)
 }
 
-/// Reads where a run begins in a series.
+/// Reads the offset in a series at which a run begins.
 fn offset(reader: &Reader<'_>, wrap: Wrap) -> Result<Offset, Error> {
     let Or(offset, _) = reader.value(Keys::offset)?;
     match offset {

@@ -1,4 +1,4 @@
-//! Tests which files are opened.
+//! Tests of the files that a scenario opens.
 #![cfg(unix)]
 
 use std::os::unix::net::UnixListener;

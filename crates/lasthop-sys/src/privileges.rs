@@ -29,9 +29,9 @@ pub fn not_held(needed: CapabilitySet) -> Option<String> {
 /// Tasks of a worker, which determine the permissions that it keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tasks {
-    /// The worker opens connections with addresses of other hosts, from any port.
+    /// Indicates that the worker opens connections with addresses of other hosts, from any port.
     pub splits: bool,
-    /// The worker updates the heartbeat for BPF programs, and attaches them to new ports.
+    /// Indicates that the worker updates the heartbeat for BPF programs, and attaches them to new ports.
     pub bridges: bool,
 }
 

@@ -114,7 +114,7 @@ impl Device {
             }
         }
         if self.restore()? > 0 {
-            tracing::warn!("the device had been set down; its addresses and routes were restored");
+            tracing::warn!("the device was down; its addresses and routes were restored");
         }
         Ok(())
     }

@@ -578,7 +578,7 @@ fn routes_and_addresses_that_vanish_are_put_back() {
         assert!(Instant::now() < end, "{}\n{}", traces(&network, "c"), first.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(first.log().contains("the device had been set down"), "{}", first.log());
+    assert!(first.log().contains("the device was down"), "{}", first.log());
     // A reload restores what another program has removed.
     network.must("c", "ip route del 10.9.0.2/32; ip addr flush dev lasthop0");
     assert!(first.say("reload").status.success(), "{}", first.log());

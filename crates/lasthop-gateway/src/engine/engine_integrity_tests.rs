@@ -122,7 +122,8 @@ fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     assert!(bench.engine.counters().held_bytes > held + 10_000);
 }
 
-/// RFC 9293 §3.10.7.4 judges a segment as a whole: pieces of a segment that starts before the stream may lie within it.
+/// RFC 9293 §3.10.7.4 judges a segment as a whole. A segment that starts before the stream is not acceptable, although
+/// pieces of it may lie within the stream.
 #[test]
 fn a_super_segment_that_the_receiver_refuses_is_not_cut_into_pieces_that_it_takes() {
     let mut bench = Bench::opened(Mode::Snoop, V4);

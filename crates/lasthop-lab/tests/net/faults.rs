@@ -227,7 +227,7 @@ fn a_kernel_with_a_tiny_window() {
     }
 }
 
-/// Tests a receive buffer of ours that is smaller than two segments.
+/// Tests a receive buffer of lasthop's TCP that is smaller than two segments.
 #[test]
 fn a_tiny_window_of_ours() {
     if namespace().is_none() {
@@ -323,7 +323,7 @@ fn impatient_but_steady() -> TcpConfig {
     impatient().with(|c| c.common.max_retries = 30)
 }
 
-/// Returns two hosts of ours, each behind a device, with the kernel as the router between them.
+/// Returns two hosts with lasthop's TCP, each behind a device, with the kernel as the router between them.
 fn two_hosts(errors: &[ErrorSpec; 2], watch: Switch) -> [Host; 2] {
     sysctl("ip_forward", "1");
     let clock = Timepiece::start();
@@ -347,7 +347,7 @@ fn across(hosts: &[Host; 2], config: &TcpConfig, bytes: u64) -> [Outcome; 2] {
     [from, to.wait().expect("host")]
 }
 
-/// Tests the schemes that no kernel has between two hosts of ours, over errors that damage payloads.
+/// Tests the schemes that no kernel has between two hosts with lasthop's TCP, over errors that damage payloads.
 #[test]
 fn our_schemes_between_hosts_of_ours() {
     if namespace().is_none() {

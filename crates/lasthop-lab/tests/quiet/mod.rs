@@ -6,7 +6,7 @@ use lasthop_lab::Watch;
 
 use crate::skip::without_root;
 
-/// Waits until no other test runs a lab: labs share the processors, and tests look at what is left of them. `None`, with a message, without
+/// Waits until no other test runs a lab: labs share the processors, and tests check that they leave nothing behind. `None`, with a message, without
 /// root.
 pub fn turn(tests: &str) -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());

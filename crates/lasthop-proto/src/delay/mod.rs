@@ -65,7 +65,7 @@ pub enum Order {
     /// No frame arrives before one that was sent before it: it waits.
     #[default]
     Kept,
-    /// Each arrives after its own delay.
+    /// Each frame arrives after its own delay.
     Free,
 }
 

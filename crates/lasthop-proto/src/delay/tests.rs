@@ -27,7 +27,7 @@ fn course(steps: &[(u64, u64)]) -> DelaySpec {
     ))
 }
 
-/// Returns when frames arrive, in ms, that were sent at these times.
+/// Returns the arrival times, in ms, of frames sent at these times.
 fn arrivals(variation: &mut Variation, sent: &[u64]) -> Vec<u64> {
     let arrive = |sent: &u64| (at(*sent) + variation.of(at(*sent)).unwrap_or(Duration::ZERO)).as_nanos() / 1_000_000;
     sent.iter().map(arrive).collect()

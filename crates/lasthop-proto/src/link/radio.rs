@@ -259,7 +259,7 @@ impl<P: Clone + Default> Radio<P> {
         }
     }
 
-    /// Determines why bytes of the packet's stream are missing.
+    /// Determines the cause of missing bytes before the packet.
     fn judge(&mut self, packet: &Packet<P>, range: SackBlock) {
         let cause = if self.waiting >= self.config.threshold { LossCause::Congestion } else { LossCause::Corruption };
         self.events.push_back((packet.flow, Event::LossJudged { from: packet.from, seq: range.left, cause }));

@@ -49,12 +49,12 @@ impl LinkTrace {
         self.times.last().copied().unwrap_or_default()
     }
 
-    /// Returns how long each row holds, without the last one.
+    /// Returns the duration of each row except the last one.
     pub fn spans(&self) -> impl Iterator<Item = Duration> {
         self.times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]))
     }
 
-    /// Returns which of [`COLUMNS`] are present.
+    /// Returns the presence of each of [`COLUMNS`].
     pub fn has(&self) -> [bool; 6] {
         let [rate_down, rate_up] = &self.rates;
         let [delay_down, delay_up] = &self.delays;

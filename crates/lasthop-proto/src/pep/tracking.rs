@@ -108,8 +108,9 @@ impl Doubt {
 
     /// Returns whether existing state is to be rebuilt from the last refused packet.
     ///
-    /// RFC 9293 §3.10.7.4: an end accepts no acknowledgment of data that it has not sent. A spoofed packet may bear the
-    /// sequence number of the end's own packets, as all its pure acknowledgments do, and so continue them.
+    /// The refused packets must continue each other, and the last one must acknowledge only data that the other side has
+    /// sent (RFC 9293 §3.10.7.4). The first condition does not suffice: all pure acknowledgments of an end bear the same
+    /// sequence number, so a spoofed packet with that number continues them.
     fn is_enough(&self) -> bool {
         self.refused >= DOUBT && self.goes_on && self.answers
     }

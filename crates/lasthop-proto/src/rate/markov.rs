@@ -194,8 +194,8 @@ impl Markov {
         }
     }
 
-    /// Draws what is left of the holding time that contains the start: a uniform part of one whose probability grows
-    /// with its length.
+    /// Draws the rest of the holding time that contains the start: a uniform part of a holding time whose probability is
+    /// proportional to its length.
     fn residual(&mut self, mean: f64) -> f64 {
         match self.spec.hold {
             Hold::Exponential => self.stream.exponential(mean),

@@ -200,7 +200,7 @@ impl RateProcess {
         Transmission { end, free: end }
     }
 
-    /// Returns when a frame of `bytes` is completely sent, if its transmission begins at `start`;
+    /// Returns the time at which a frame of `bytes` is completely sent, if its transmission begins at `start`;
     /// [`Instant::FAR_FUTURE`] for never. For opportunities, the whole of those from `start` on.
     pub fn finish(&mut self, start: Instant, bytes: u32) -> Instant {
         match &mut self.model {

@@ -128,7 +128,7 @@ impl Process {
         self.instant(self.trace.after(now.as_nanos().saturating_add(self.offset)))
     }
 
-    /// Sends `bytes` from `start` on: with what is left of the opportunity at that time, or the first one from then on.
+    /// Sends `bytes` from `start` on: with the rest of the opportunity at that time, or the next opportunity.
     pub(super) fn send(&mut self, start: Instant, bytes: u32) -> Transmission {
         if self.instant(self.number) != start {
             let place = start.as_nanos().saturating_add(self.offset);

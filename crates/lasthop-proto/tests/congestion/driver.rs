@@ -62,7 +62,7 @@ impl Driver {
         self.now += span;
     }
 
-    /// Sends what the window allows.
+    /// Sends the segments that the window allows.
     pub fn fill(&mut self) {
         while (self.flight.len() as u32) < self.control.window() {
             self.flight.push_back(self.now);

@@ -231,7 +231,7 @@ trait Quiet {
 }
 
 impl Quiet for lasthop_proto::link::hybrid::node::TwoEnded {
-    /// Returns when it acts again without input.
+    /// Returns its next deadline.
     fn poll_quiet(&self) -> Option<Instant> {
         lasthop_proto::node::Node::poll_deadline(self)
     }

@@ -45,7 +45,7 @@ impl Outage {
     }
 }
 
-/// Offers packets to end 0 until `until`, at `bits` bits per second, and forgets what was sent.
+/// Offers packets to end 0 until `until`, at `bits` bits per second, and discards the frames sent.
 fn offer(link: &mut Link<'_>, bits: u64, until: Instant) {
     let pause = Duration::from_nanos(1500 * 8 * 1_000_000_000 / bits);
     let mut number = link.now.as_nanos() as u32;

@@ -135,7 +135,7 @@ impl World<'_> {
         self.go_on(now, echoed);
     }
 
-    /// Sends what its own window and the offered one allow.
+    /// Sends the frames that its own window and the offered one allow.
     fn go_on(&mut self, now: Instant, echoed: u32) {
         while self.next.since(self.acked) + SEGMENT <= self.window
             && (self.heed == Heed::Nothing || (self.next + SEGMENT).le(self.edge))

@@ -67,8 +67,8 @@ pub(super) trait SharedCarrier {
         self.feed(place).busy(now)
     }
 
-    /// Removes all frames of a place, except those that a managed queue drops. By default none: scenarios with a moving
-    /// host have half-duplex and duplex links alone.
+    /// Removes all frames of a place, except those that a managed queue drops. The default removes none, since scenarios
+    /// with a moving host have only half-duplex and duplex links.
     fn cut(&mut self, _: Instant, _: usize) -> Cut {
         Cut::default()
     }
@@ -114,11 +114,11 @@ impl Media {
 /// Frames that a carrier may keep until they are taken. Most keep none, and are not asked after each event.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Keeps {
-    /// Frames dropped after they were queued.
+    /// Indicates that it may keep frames dropped after they were queued.
     pub dropped: bool,
-    /// Frames that began transmission, of any leg of the carrier.
+    /// Indicates that it may keep frames that began transmission, of any leg of the carrier.
     pub begun: bool,
-    /// The same, of this leg.
+    /// Indicates that it may keep frames of this leg that began transmission.
     pub own_begun: bool,
 }
 

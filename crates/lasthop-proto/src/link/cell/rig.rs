@@ -65,7 +65,7 @@ impl Rig {
         self.cell.handle_frame(self.now, LineId(line));
     }
 
-    /// Ends what `fill` began.
+    /// Ends the transmissions that `fill` began.
     pub(super) fn stop(&mut self, line: usize) {
         self.full[line] = false;
     }

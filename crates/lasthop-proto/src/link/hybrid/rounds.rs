@@ -45,7 +45,7 @@ pub(super) struct Heard {
     pub header: u16,
 }
 
-/// A completed round. It measures what was sent in the previous round.
+/// A completed round. It measures the frames sent in the previous round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Round {
     pub ended: Instant,

@@ -230,7 +230,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Handles the silence of one of several paths: the others carry what was sent on it, and it is probed.
+    /// Handles the silence of one of several paths: the others carry the frames sent on it again, and it is probed.
     pub(super) fn on_path_silent(&mut self, now: Instant, path: PathId) {
         let state = self.path_mut(path);
         state.on_silent();

@@ -52,9 +52,9 @@ pub(super) struct Known {
 /// Decision on whether the window grows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SlowStart {
-    /// This round trip.
+    /// Use of the window in this round trip.
     now: Use,
-    /// The previous one.
+    /// Use of the window in the previous round trip.
     before: Use,
     few: Few,
     /// Queue found by the previous few packets.

@@ -54,7 +54,7 @@ impl<P: Payload> Repair<P> {
         self.schedule.burst == Burst::None && self.budget.spent >= free
     }
 
-    /// Returns when the mobile host was last heard.
+    /// Returns the time of the last packet from the mobile host.
     pub fn last_heard(&self) -> Instant {
         self.budget.heard
     }

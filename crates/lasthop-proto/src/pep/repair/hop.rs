@@ -279,14 +279,14 @@ impl<P: Payload> Repair<P> {
         Passage::Later
     }
 
-    /// Sends what the window admits now, behind the repairs.
+    /// Sends the packets that the window admits now, behind the repairs.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
         if self.schedule.burst == Burst::None {
             self.release_beyond(now, 0, out);
         }
     }
 
-    /// Sends what the window admits now, and up to `beyond` packets more.
+    /// Sends the packets that the window admits now, and up to `beyond` more.
     pub(super) fn release_beyond(&mut self, now: Instant, mut beyond: u32, out: &mut Outbox<P>) {
         let (arrived, recent) = (self.arrived_unmarked(), self.recent());
         let Some(hop) = &mut self.hop else { return };

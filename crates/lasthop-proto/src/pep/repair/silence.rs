@@ -51,7 +51,7 @@ impl<P: Payload> Repair<P> {
         SilenceAction::Resend
     }
 
-    /// Acts when nothing has arrived since the last spaced transmission.
+    /// Handles a silence since the last spaced transmission.
     pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         let action = self.silence_action(now);
         if let SilenceAction::Wait(until) = action {
@@ -145,7 +145,7 @@ impl<P: Payload> Repair<P> {
         self.schedule.silence = Some(now + pause);
     }
 
-    /// Acts when nothing has arrived for too long.
+    /// Handles a timeout: nothing has arrived for too long.
     pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
         // Once per silence: data resent since then may still be in flight.
         if !self.repairs_alone(now) || !self.arrivals.has_timed_out() {

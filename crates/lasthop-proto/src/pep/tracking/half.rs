@@ -300,7 +300,7 @@ impl Half {
         }
     }
 
-    /// Keeps what was known of the timestamps before.
+    /// Keeps the latest timestamps of this state and the one before.
     pub fn keep_stamps(&mut self, before: &Self) {
         self.newest = latest(self.newest, before.newest);
         self.echoed = latest(self.echoed, before.echoed);

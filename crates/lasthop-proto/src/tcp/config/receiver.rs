@@ -29,7 +29,7 @@ pub enum DelayedAck {
 /// Handling of closely spaced selective acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SackCompression {
-    /// Each leaves at once (RFC 2018, RFC 5681 §4.2).
+    /// Sends each one at once (RFC 2018, RFC 5681 §4.2).
     Off,
     /// As in Linux: after three acknowledgments, one replaces all those within a twentieth of the round trip and 1 ms
     /// at most, but not more than 44.

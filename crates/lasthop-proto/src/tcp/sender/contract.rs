@@ -63,7 +63,7 @@ pub(in crate::tcp) trait Sending {
     /// Records a segment as sent.
     fn record(&mut self, s: &mut Stream, now: Instant, transmission: &Transmission);
 
-    /// Records when the segment polled last begins transmission.
+    /// Records the time at which the segment polled last begins transmission.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
     /// Records that a segment with `bytes` of payload, whose departure was unknown, begins transmission. Returns

@@ -154,7 +154,7 @@ impl PacketPath for RoutedPath {
 
     fn look_after(&mut self) {
         if let Err(error) = self.device.look_after() {
-            tracing::error!(%error, "the device had been set down; some of its addresses or routes could not be restored");
+            tracing::error!(%error, "the device was down; some of its addresses or routes could not be restored");
         }
     }
 
