@@ -97,8 +97,7 @@ impl Blueprint {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }
         if let Some(node) = element.build_on_bytes(&site) {
-            let is_link_end = element.role() == Role::LinkEnd;
-            return Some(if is_link_end { Box::new(LinkEnd(node)) } else { Box::new(OnPath(node)) });
+            return Some(Box::new(OnBytes { node, is_link_end: element.role() == Role::LinkEnd }));
         }
         let elements::Split { handover, wired, wireless, .. } = element.get()?;
         let phase = tick_phase(*root, node, wireless);
@@ -149,66 +148,49 @@ impl PortElement for Marker {
     }
 }
 
-/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept separately, and count on the
-/// link.
-struct LinkEnd(Box<dyn Node<Bytes> + Send>);
-
-impl LinkEnd {
-    fn pump(&mut self, now: Instant, given: &mut Given) {
-        pump(&mut *self.0, now, |output| match output {
-            Output::Event(flow, event) => given.events.push((flow, event)),
-            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, marked(&packet).into())),
-            Output::Transmit(_, _, packet) => given.link_frames.push((packet.with_payload(()), marked(&packet))),
-        });
-    }
+/// An element that runs on bytes.
+struct OnBytes {
+    node: Box<dyn Node<Bytes> + Send>,
+    /// Frames of a link protocol keep their bytes; the protocol's headers are kept separately, and count on the link.
+    is_link_end: bool,
 }
 
-impl PortElement for LinkEnd {
-    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
-        self.0.handle_packet(now, port, packet.with_payload(Bytes::copy_from_slice(frame)));
-        self.pump(now, given);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
-        self.0.handle_timeout(now);
-        self.pump(now, given);
-    }
-
-    fn poll_deadline(&self) -> Option<Instant> {
-        self.0.poll_deadline()
-    }
-}
-
-/// An element that forwards, holds or drops packets, and may create acknowledgments.
-struct OnPath(Box<dyn Node<Bytes> + Send>);
-
-impl OnPath {
+impl OnBytes {
     fn pump(&mut self, now: Instant, given: &mut Given) {
-        pump(&mut *self.0, now, |output| match output {
+        let is_link_end = self.is_link_end;
+        pump(&mut *self.node, now, |output| match output {
             Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(Port::WIRED, _, packet) if is_link_end => {
+                given.frames.push((Port::WIRED, marked(&packet).into()));
+            }
+            Output::Transmit(_, _, packet) if is_link_end => {
+                given.link_frames.push((packet.with_payload(()), marked(&packet)));
+            }
             Output::Transmit(port, Why::LocalAck, packet) => {
-                given.frames.extend(made(&packet).map(|frame| (port, frame)))
+                given.frames.extend(made(&packet).map(|frame| (port, frame)));
             }
             Output::Transmit(port, _, packet) => given.frames.push((port, packet.payload.into())),
         });
     }
 }
 
-impl PortElement for OnPath {
+impl PortElement for OnBytes {
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
-        let integrity = whole(frame).map_or(Integrity::PayloadDamaged, |(.., integrity)| integrity);
-        let packet = Packet { integrity, ..*packet };
-        self.0.handle_packet(now, port, packet.with_payload(Bytes::copy_from_slice(frame)));
+        let mut packet = *packet;
+        if !self.is_link_end {
+            packet.integrity = whole(frame).map_or(Integrity::PayloadDamaged, |(.., integrity)| integrity);
+        }
+        self.node.handle_packet(now, port, packet.with_payload(Bytes::copy_from_slice(frame)));
         self.pump(now, given);
     }
 
     fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
-        self.0.handle_timeout(now);
+        self.node.handle_timeout(now);
         self.pump(now, given);
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.0.poll_deadline()
+        self.node.poll_deadline()
     }
 }
 

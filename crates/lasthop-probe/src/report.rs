@@ -226,11 +226,6 @@ fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut
     let loss = loss_of(&unloaded);
     let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
     let lost: Vec<bool> = unloaded.iter().map(|packet| packet.arrived.is_none()).collect();
-    let runs = runs(&lost);
-    let mut lengths = BTreeMap::new();
-    for run in &runs.lengths {
-        *lengths.entry(*run).or_insert(0) += 1;
-    }
     let base = delays.map_or(0.0, |delays| delays.base);
     let known = Known { rate: air, base, loss: loss.share.map_or(0.0, |share| share.value) };
     if found.limited {
@@ -267,12 +262,7 @@ fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut
         queue,
         loss: shown(loss),
         loss_loaded: loss_of(&loaded),
-        runs: RunReport {
-            runs: runs.lengths.len() as u64,
-            mean: Estimate { value: runs.mean, interval: runs.interval },
-            longest: runs.lengths.iter().copied().max().unwrap_or(0),
-            lengths,
-        },
+        runs: runs(&lost).into(),
         reordered: log.reordered().into(),
         duplicates: log.duplicates.into(),
         behaviour: found.behaviour,

@@ -1,5 +1,6 @@
 //! Means and their confidence intervals.
 
+use lasthop_report::study::CellRow;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Mean of a sample, and half width of its 95 % Student-t interval.
@@ -14,6 +15,19 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Returns the row of a table with this estimate.
+    pub fn row(self, cell: &str, (metric, unit): (&str, &str), published: Option<f64>) -> CellRow {
+        CellRow {
+            cell: cell.to_owned(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            published,
+            measured: self.mean,
+            ci95: self.ci95,
+            runs: self.n,
+        }
+    }
+
     /// Returns the estimate from `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len();

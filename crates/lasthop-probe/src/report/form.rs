@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::behaviour::BehaviourReport;
 use super::moving::MovingReport;
+use crate::estimate::Runs;
 
 /// Number with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
@@ -94,6 +95,21 @@ pub struct RunReport {
     pub longest: u32,
     /// Number of runs by length.
     pub lengths: BTreeMap<u32, u64>,
+}
+
+impl From<Runs> for RunReport {
+    fn from(runs: Runs) -> Self {
+        let mut lengths = BTreeMap::new();
+        for run in &runs.lengths {
+            *lengths.entry(*run).or_insert(0) += 1;
+        }
+        Self {
+            runs: runs.lengths.len() as u64,
+            mean: Estimate { value: runs.mean, interval: runs.interval },
+            longest: runs.lengths.into_iter().max().unwrap_or(0),
+            lengths,
+        }
+    }
 }
 
 /// Packets of one size, or of one code point.

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::behaviour::{BehaviourReport, Jitter, Quantity, RateStep, Unknown, VaryingRate};
 use super::{
-    Bound, DelayReport, DirectionReport, Estimate, LoadReport, QueueReport, Report, RunReport, VERSION, loss_of,
-    milliseconds,
+    Bound, DelayReport, DirectionReport, Estimate, LoadReport, QueueReport, Report, VERSION, loss_of, milliseconds,
 };
 use crate::client::{Measured, Way};
 use crate::estimate::{Log, Packet, Purpose, drift, quantile, runs};
@@ -264,11 +263,6 @@ fn direction(
 ) -> DirectionReport {
     let packets: Vec<&Packet> = log.of(Purpose::Train).collect();
     let lost: Vec<bool> = packets.iter().map(|packet| packet.arrived.is_none()).collect();
-    let runs = runs(&lost);
-    let mut lengths = std::collections::BTreeMap::new();
-    for run in &runs.lengths {
-        *lengths.entry(*run).or_insert(0) += 1;
-    }
     let overloads = log.trains(Purpose::Overload);
     let loads: Vec<LoadReport> = overloads
         .iter()
@@ -322,12 +316,7 @@ fn direction(
         queue: queue(&overloads, side.base, moving),
         loss: loss_of(&packets),
         loss_loaded: loss_of(&loaded),
-        runs: RunReport {
-            runs: runs.lengths.len() as u64,
-            mean: Estimate { value: runs.mean, interval: runs.interval },
-            longest: runs.lengths.iter().copied().max().unwrap_or(0),
-            lengths,
-        },
+        runs: runs(&lost).into(),
         reordered: log.reordered().into(),
         duplicates: log.duplicates.into(),
         behaviour,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
-use lasthop_report::study::{CellRow, Table};
+use lasthop_report::study::Table;
 use lasthop_scenario::Scenario;
 
 use super::NAME;
@@ -235,15 +235,8 @@ pub fn tables(cells: &[Cell], results: &Results) -> Vec<Table> {
                 [("throughput", "Mbps"), ("wireless_goodput", "percent"), ("wired_goodput", "percent")]
             {
                 let Some(estimate) = results.get(&name, metric) else { continue };
-                rows.push(CellRow {
-                    cell: name.clone(),
-                    metric: metric.to_owned(),
-                    unit: unit.to_owned(),
-                    published: published.get(&(name.clone(), metric)).copied(),
-                    measured: estimate.mean,
-                    ci95: estimate.ci95,
-                    runs: estimate.n,
-                });
+                let published = published.get(&(name.clone(), metric)).copied();
+                rows.push(estimate.row(&name, (metric, unit), published));
             }
         }
         if !rows.is_empty() {

@@ -1,9 +1,8 @@
 //! New segments on the first two duplicate acknowledgments: the benefit for small windows.
 
-use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
+use super::subject::{Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
@@ -49,15 +48,11 @@ impl Subject for SmallWindows {
     }
 
     fn reads(&self, part: &str) -> Option<String> {
-        part.strip_suffix("KB").map(|kb| format!("one error per {kb} KB"))
+        Axes::read_interval(part)
     }
 
     fn axes(&self) -> Axes {
-        Axes {
-            along: Along::Number("mean bytes between errors (KB)", Scale::Log),
-            measure: "throughput",
-            y: "throughput (Mbps)",
-        }
+        Axes::OVER_INTERVALS
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {

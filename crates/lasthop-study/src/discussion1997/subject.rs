@@ -2,7 +2,7 @@
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_report::figures::{Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale};
-use lasthop_report::study::{CellRow, Claim, NamedFigure, Table};
+use lasthop_report::study::{Claim, NamedFigure, Table};
 use lasthop_scenario::Scenario;
 
 use super::NAME;
@@ -107,6 +107,20 @@ pub(super) struct Axes {
     pub y: &'static str,
 }
 
+impl Axes {
+    /// Throughput over the mean interval between errors, whose value is a part of the cells' names.
+    pub(super) const OVER_INTERVALS: Self = Self {
+        along: Along::Number("mean bytes between errors (KB)", Scale::Log),
+        measure: "throughput",
+        y: "throughput (Mbps)",
+    };
+
+    /// Returns the display form of the part of a cell's name with an interval between errors.
+    pub(super) fn read_interval(part: &str) -> Option<String> {
+        part.strip_suffix("KB").map(|kb| format!("one error per {kb} KB"))
+    }
+}
+
 /// Returns the parts of a cell's display name, without the topic's word.
 pub(super) fn words(subject: &dyn Subject, cell: &str) -> Vec<String> {
     let part = |part: &str| {
@@ -123,15 +137,8 @@ pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
     for point in subject.points() {
         for metric in subject.measures().iter().filter(|metric| subject.shows(&point, metric)) {
             let Some(summary) = results.summary(&point.name, metric) else { continue };
-            rows.push(CellRow {
-                cell: point.name.clone(),
-                metric: (*metric).to_owned(),
-                unit: summary.unit.to_owned(),
-                published: point.published.iter().find(|(known, _)| known == metric).map(|(_, value)| *value),
-                measured: summary.estimate.mean,
-                ci95: summary.estimate.ci95,
-                runs: summary.estimate.n,
-            });
+            let published = point.published.iter().find(|(known, _)| known == metric).map(|(_, value)| *value);
+            rows.push(summary.estimate.row(&point.name, (metric, summary.unit), published));
         }
     }
     Table { id: subject.id().to_owned(), title: subject.title().to_owned(), rows }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::study::{CellRow, Table};
+use lasthop_report::study::Table;
 use lasthop_scenario::Scenario;
 
 use super::NAME;
@@ -231,15 +231,8 @@ pub fn tables(cells: &[Cell], results: &Results) -> Vec<Table> {
         ];
         for (metric, unit, estimate) in numbers {
             let Some(estimate) = estimate else { continue };
-            table.rows.push(CellRow {
-                cell: name.clone(),
-                metric: metric.to_owned(),
-                unit: unit.to_owned(),
-                published: published.get(&(name.clone(), metric)).copied(),
-                measured: estimate.mean,
-                ci95: estimate.ci95,
-                runs: estimate.n,
-            });
+            let published = published.get(&(name.clone(), metric)).copied();
+            table.rows.push(estimate.row(&name, (metric, unit), published));
         }
     }
     tables
