@@ -9,13 +9,13 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
+.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study walkthroughs mutations dist dist-test
 
 test:
 	@./scripts/test.sh format prose lint unit
 
 test-all:
-	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz
+	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz walkthroughs
 
 # Tools that the steps of `test-all` need beyond Rust and Python.
 tools:
@@ -24,11 +24,12 @@ tools:
 format:
 	$(CARGO) fmt --all --check
 
-# Terms, doc comments and line lengths; the faults of `mutations` still fit the sources.
+# Terms, doc comments and line lengths. The faults of `mutations` and the walkthroughs still fit the sources.
 prose:
 	python3 scripts/prose.py --self-test
 	python3 scripts/prose.py
 	python3 scripts/mutations.py --check
+	python3 scripts/walkthroughs.py --check
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -72,9 +73,9 @@ fuzz:
 soak:
 	@./scripts/soak.sh
 
-# CPU time of a transfer, ours and ns-2's.
+# CPU time of a transfer, lasthop's and, if it is installed, ns-2's.
 speed:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package lasthop
 	python3 benches/peers/speed.py
 
 # The gateway beside its peers, what it costs, and what the tunnel costs; for root (docs/benchmarks-live.md).
@@ -113,6 +114,10 @@ latency: browser
 # The main job: the 1997 study beside its published numbers.
 study:
 	$(CARGO) run --release --locked -- reproduce balakrishnan1997
+
+# What docs/models/adding.md says, done in a copy of the sources.
+walkthroughs:
+	python3 scripts/walkthroughs.py
 
 # Faults put into a copy of the sources, one at a time: the tests must catch each. Some minutes a fault at first.
 mutations:
