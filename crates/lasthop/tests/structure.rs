@@ -218,3 +218,96 @@ fn no_structure_has_more_than_25_fields() {
     let large: Vec<_> = found.into_iter().filter(|(name, fields)| *fields > 25 && !is_configuration(name)).collect();
     assert_eq!(large, []);
 }
+
+/// Returns the code spans of a Markdown text, with the words before each.
+fn spans(text: &str) -> Vec<(&str, &str)> {
+    let parts: Vec<&str> = text.split('`').collect();
+    parts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// Returns the files that a name in docs/ARCHITECTURE.md may mean: a path from the root, from `crates/` without
+/// `lasthop-`, or the end of a path.
+fn meant<'f>(name: &str, files: &'f [String]) -> Vec<&'f String> {
+    let whole = [name.to_owned(), format!("crates/lasthop-{name}"), format!("crates/{name}")];
+    let is_named = |file: &&String| match name.strip_suffix('/') {
+        Some(folder) => whole.iter().any(|whole| file.starts_with(whole)) || file.contains(&format!("/{folder}/")),
+        None => whole.contains(file) || file.ends_with(&format!("/{name}")),
+    };
+    files.iter().filter(is_named).collect()
+}
+
+/// Every file, folder and item that docs/ARCHITECTURE.md names exists, an item in the file that is named with it.
+#[test]
+fn what_the_architecture_names_exists() {
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let mut files = Vec::new();
+    for folder in ["benches", "crates", "docs", "fuzz", "python"] {
+        let mut todo = vec![root().join(folder)];
+        while let Some(path) = todo.pop() {
+            if path.is_dir() {
+                todo.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                files.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    let declares = |file: &String, item: &str| {
+        let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let name = item.rsplit("::").next().unwrap();
+        ["struct", "enum", "trait", "type", "fn", "const", "static"].iter().any(|kind| {
+            let declared = format!("{kind} {name}");
+            source.match_indices(&declared).any(|(at, _)| {
+                !source[at + declared.len()..].starts_with(|next: char| next.is_alphanumeric() || next == '_')
+            })
+        })
+    };
+    let mut checked = [0; 3];
+    for line in text.lines() {
+        let mut item = None;
+        for (before, span) in spans(line) {
+            let is_path = !span.contains([' ', '*', '[', '=']) && !span.starts_with(['/', '.']);
+            if is_path && (span.ends_with('/') || [".rs", ".js", ".py", ".toml"].iter().any(|end| span.ends_with(end)))
+            {
+                let meant = meant(span, &files);
+                assert!(!meant.is_empty(), "{span} does not exist: {line}");
+                checked[0] += 1;
+                if let (Some(item), "of" | "in" | "(", false) = (item, before.trim(), span.ends_with('/')) {
+                    assert!(meant.iter().any(|file| declares(file, item)), "{span} does not declare {item}: {line}");
+                    checked[1] += 1;
+                }
+            }
+            item = (span.starts_with(char::is_uppercase)
+                && span.chars().all(|c| c.is_alphanumeric() || "_:".contains(c)))
+            .then_some(span);
+            if let Some(item) = item {
+                let sources = files.iter().filter(|file| file.ends_with(".rs"));
+                assert!(sources.into_iter().any(|file| declares(file, item)), "nothing is called {item}: {line}");
+                checked[2] += 1;
+            }
+        }
+    }
+    assert!(checked[0] > 100 && checked[1] > 10 && checked[2] > 30, "{checked:?}");
+}
+
+/// Mechanisms read their configuration, not the name of a scheme or preset that supplied it.
+#[test]
+fn mechanisms_ask_for_neither_scheme_nor_preset() {
+    let src = root().join("crates/lasthop-proto/src");
+    let mut all = Vec::new();
+    sources(&src, &mut all);
+    let is_test = |path: &str| ["tests", "properties", "rig"].iter().any(|part| path.contains(part));
+    let mut read = 0;
+    for path in all {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned();
+        if is_test(&name) || ["scheme.rs", "lib.rs", "tcp/mod.rs"].contains(&&*name) || name.starts_with("tcp/config") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().lines();
+        let code: Vec<_> = code.filter(|line| !line.trim_start().starts_with("//")).collect();
+        let asks = |line: &&&str| line.contains("scheme") || line.contains("Preset");
+        assert_eq!(code.iter().find(asks), None, "{name}");
+        read += 1;
+    }
+    assert!(read > 150, "{read}");
+}
