@@ -89,7 +89,7 @@ pub enum Error {
     StoppedAt { at: f64 },
     #[error("--out {}: expected a file name ending in .csv or .parquet, not a folder", path.display())]
     SweepFile { path: PathBuf },
-    #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove the file", path.display())]
+    #[error("{}: holds another sweep, or that of another build; its first line is not `{expected}`; give another --out, or remove the file", path.display())]
     OtherSweep { path: PathBuf, expected: String },
     #[error("stopped: {done} of {total} points are in {}; repeat the command to continue", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
