@@ -13,9 +13,10 @@ threads, processes and machines.
 from ._errors import ScenarioError, SweepError
 from ._lasthop import __build__, __version__
 from .links import Advice, Between, Diagnosis, Fit, TunnelEnd, advise, diagnose, diagnose_between, fit
+from .plots import Figure
 from .runs import Comparison, Estimate, RunResult, Trace, compare, run, trace
 from .scenario import Scenario, Scheme, builtin_names, schemes
-from .studies import Claim, Figure, Study, reproduce
+from .studies import Claim, Study, reproduce
 from .sweeps import Grid, SweepResult, sweep
 
 __all__ = [

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 #: Array of numbers.
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Times in seconds, and values.
-Points: TypeAlias = tuple[Floats, Floats]
-
 #: Column: name, kind, number of values, and its buffers: validity or ``None``, then those of the kind.
 Column: TypeAlias = tuple[str, str, int, list[npt.NDArray[Any] | None]]
 

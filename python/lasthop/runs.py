@@ -6,18 +6,15 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import _html, _lasthop
+from . import _html, _lasthop, plots
 from ._tables import metadata, table
 from ._types import Column, Floats, Progress
+from .plots import Figure
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -157,19 +154,16 @@ class Comparison(_Measured):
     def __getitem__(self, scheme: str) -> dict[str, Estimate]:
         return self.measures[scheme]
 
-    def plot_comparison(self, measure: str = "throughput", *, ax: Axes | None = None) -> Axes:
-        """Draws bars of a metric by scheme, with 95 % intervals. Requires matplotlib.
+    def plot_comparison(self, measure: str = "throughput") -> Figure:
+        """Draws bars of a metric by scheme, with 95 % intervals.
 
         Args:
             measure: name of the metric (docs/output.md).
-            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such metric.
         """
-        from . import plots
-
-        return plots.comparison(self, measure, ax)
+        return plots.comparison(self, measure)
 
     def _repr_html_(self) -> str:
         return _html.comparison(self)
@@ -347,37 +341,36 @@ class Trace:
         units = {"throughput": "Mbps", "rtt": "ms", "delay": "ms", "queue": "packets", "time": "s"}
         return table(columns, self._metadata(), {name: units[name.rpartition("_")[2]] for name, *_ in columns})
 
-    def plot_sequence(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot_sequence(self, *others: Trace, flow: str | None = None) -> Figure:
         """Draws the packets of a flow over time, at each sender of its data: dots, and crosses for retransmissions.
-        Requires matplotlib.
 
         Args:
+            others: traces to draw in the same figure.
             flow: name of the flow; default: the first one.
-            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such flow.
         """
-        from . import plots
+        title = self.scenario.title
+        svg = _lasthop.Trace.sequence_svg(self._with(others), flow or self.flows[0], title)
+        return plots.Figure("sequence", title, svg)
 
-        series = self._core.sequences(flow or self.flows[0])
-        return plots.sequence(series, self.scenario.title, ax, [name for name, *_ in series])
-
-    def plot_window(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draws the congestion window of a flow over time, at each sender of its data. Requires matplotlib.
+    def plot_window(self, *others: Trace, flow: str | None = None) -> Figure:
+        """Draws the congestion window of a flow over time, at each sender of its data.
 
         Args:
+            others: traces to draw in the same figure.
             flow: name of the flow; default: the first one.
-            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such flow.
         """
-        from . import plots
+        title = self.scenario.title
+        svg = _lasthop.Trace.window_svg(self._with(others), flow or self.flows[0], title)
+        return plots.Figure("window", title, svg)
 
-        name = flow or self.flows[0]
-        names = [series for series, *_ in self._core.sequences(name)]
-        return plots.window(self._core.windows(name), self.scenario.title, ax, names)
+    def _with(self, others: tuple[Trace, ...]) -> list[_lasthop.Trace]:
+        return [trace._core for trace in (self, *others)]
 
     def to_pcapng(self, path: str | os.PathLike[str], *, point: str | None = None) -> None:
         """Writes a capture for Wireshark.

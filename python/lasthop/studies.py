@@ -12,6 +12,7 @@ import pyarrow as pa
 from . import _html, _lasthop
 from ._tables import metadata, table
 from ._types import Progress
+from .plots import Figure
 from .scenario import JOBS, RUNS, SEEDS, count
 
 if TYPE_CHECKING:
@@ -32,23 +33,6 @@ class Claim(NamedTuple):
     text: str
     holds: bool
     evidence: str
-
-
-class Figure(NamedTuple):
-    """Figure of a study, which notebooks display.
-
-    Attributes:
-        id: name, as ``figure-13``.
-        caption: text below the figure.
-        svg: image.
-    """
-
-    id: str
-    caption: str
-    svg: str
-
-    def _repr_svg_(self) -> str:
-        return self.svg
 
 
 class Study:

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from . import _html, _lasthop
 from ._tables import table
 from ._types import Floats, Progress
+from .plots import Figure
 from .runs import about
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_names, value_text
 
 if TYPE_CHECKING:
     from distributed import Client
-    from matplotlib.axes import Axes
 
 #: Values by dotted key, as ``{"links.radio.rate": ["1 Mbps", "2 Mbps"]}``.
 Vary = Mapping[str, Iterable[object]]
@@ -138,21 +138,20 @@ class SweepResult:
     table: pa.Table
     files: tuple[Path, ...] = ()
 
-    def plot(self, measure: str = "throughput", *, x: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot(self, measure: str = "throughput", *, x: str | None = None) -> Figure:
         """Draws a metric over the values of a key, with 95 % intervals: a line for each scheme and combination of the
-        other keys' values. Requires matplotlib.
+        other keys' values, or bars if the values are not numbers.
 
         Args:
             measure: name of the metric (docs/output.md).
             x: key, or a column with its numbers; default: the first key whose values are numbers, or else the first.
-            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such metric or key, or nothing was varied.
         """
         from . import plots
 
-        return plots.sweep(self, measure, x, ax)
+        return plots.sweep(self, measure, x)
 
     def _repr_html_(self) -> str:
         return _html.sweep(self)

@@ -4,6 +4,7 @@
 
 mod advice;
 mod errors;
+mod figures;
 mod measured;
 mod scenario;
 mod study;
@@ -26,6 +27,8 @@ mod _lasthop {
 
     #[pymodule_export]
     use super::advice::PyAdvice;
+    #[pymodule_export]
+    use super::figures::{bars_svg, lines_svg};
     #[pymodule_export]
     use super::measured::{PyDiagnosis, PyFit, diagnose_between};
     #[pymodule_export]

@@ -8,7 +8,7 @@ use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::Duration;
 use lasthop_report::ReportError;
 use lasthop_report::columns::{row_columns, trace_columns};
-use lasthop_report::figures::transfer_series;
+use lasthop_report::figures::{Colours, Figure, SequencePlot, WindowPlot, transfer_series};
 use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
 use lasthop_report::trace_text::write_trace_text;
 use lasthop_sim::network::Network;
@@ -17,7 +17,6 @@ use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Recording, Simulation};
 use lasthop_study::measures::{Samples, metered_columns};
 use lasthop_study::replicate::{Progress, run_seed};
 use lasthop_study::series::Series;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -35,14 +34,6 @@ pub struct PyTrace {
     samples: Samples,
     /// Seed of this run.
     seed: u64,
-}
-
-/// Times in seconds, and values.
-type Points<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
-
-fn points<'py>(py: Python<'py>, points: &[(f64, f64)]) -> Points<'py> {
-    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
-    (x.into_pyarray(py), y.into_pyarray(py))
 }
 
 #[pymethods]
@@ -101,18 +92,18 @@ impl PyTrace {
         table::columns(py, columns)
     }
 
-    /// Returns the packets of a flow at each sender of its data: name, original transmissions, retransmissions, in
-    /// seconds and KB.
-    fn sequences<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>, Points<'py>)>> {
-        let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).sequences.into_iter();
-        Ok(series.map(|series| (series.name, points(py, &series.sent), points(py, &series.retransmitted))).collect())
+    /// Draws the packets of a flow over time, in these traces.
+    #[staticmethod]
+    fn sequence_svg(traces: Vec<PyRef<'_, Self>>, flow: &str, title: String) -> PyResult<String> {
+        let (figures, colours) = drawn(&traces, flow, title)?;
+        Ok(figures[0].render_svg_in(&colours[0]))
     }
 
-    /// Returns the congestion window of a flow at each sender: name, and the time from which each value holds, in
-    /// seconds and KB.
-    fn windows<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>)>> {
-        let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).windows;
-        Ok(series.into_iter().map(|series| (series.name, points(py, &series.points))).collect())
+    /// Draws the congestion windows of a flow over time, in these traces.
+    #[staticmethod]
+    fn window_svg(traces: Vec<PyRef<'_, Self>>, flow: &str, title: String) -> PyResult<String> {
+        let (figures, colours) = drawn(&traces, flow, title)?;
+        Ok(figures[1].render_svg_in(&colours[1]))
     }
 
     /// Returns the columns of throughput, delays and queues of this run every `interval` nanoseconds.
@@ -143,6 +134,23 @@ impl PyTrace {
         written.map_err(Error::from)?;
         Ok(out.flush()?)
     }
+}
+
+/// Returns the figures of packets and of windows of a flow, and the colours of their series.
+fn drawn(traces: &[PyRef<'_, PyTrace>], flow: &str, title: String) -> PyResult<([Figure; 2], [Vec<usize>; 2])> {
+    let (mut packets, mut windows) = (Vec::new(), Vec::new());
+    for trace in traces {
+        let series = transfer_series(&trace.network, &trace.trace, trace.flow(flow)?, trace.scheme);
+        packets.extend(series.sequences);
+        windows.extend(series.windows);
+    }
+    let y_label = "sequence number (KB)".to_owned();
+    let packets = Figure::Sequence(SequencePlot { title: title.clone(), y_label, series: packets });
+    let y_label = "congestion window (KB)".to_owned();
+    let figures = [packets, Figure::Window(WindowPlot { title, y_label, series: windows })];
+    let mut colours = Colours::default();
+    let of = figures.each_ref().map(|figure| colours.of(figure));
+    Ok((figures, of))
 }
 
 impl PyTrace {
