@@ -70,6 +70,8 @@ def follow(root):
     for section, limit, rows, to_run in walkthroughs():
         files = {code(row[0]) for row in rows}
         assert len(files) <= limit, f"{section}: {len(files)} files instead of at most {limit}"
+        overview = rf"\(#{section.lower().replace(' ', '-')}\).* \| {len(files)} \|"
+        assert re.search(overview, PAGE.read_text()), f"{section}: the first table has another number than {len(files)}"
         for file, where, what in rows:
             put(root / "crates" / code(file), where, what)
         print(f"{section}: {len(files)} files, at most {limit}")
