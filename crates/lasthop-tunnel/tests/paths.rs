@@ -30,11 +30,11 @@ fn configure(which: usize, peer: &mut PeerConfig, others: usize) {
 }
 
 fn paths_of(net: &Net, which: usize) -> u8 {
-    let ups = net.ends[which].events.iter().filter_map(|event| match event {
+    let mut ups = net.ends[which].events.iter().filter_map(|event| match event {
         Event::Up { paths, .. } => Some(*paths),
         _ => None,
     });
-    ups.last().unwrap()
+    ups.next_back().unwrap()
 }
 
 fn at(net: &Net, which: usize, path: PathId) -> Option<SocketAddr> {
