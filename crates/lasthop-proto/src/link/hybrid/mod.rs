@@ -156,8 +156,12 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Adds paths, up to [`MOST_PATHS`]. Both ends number their paths alike.
+    /// Adds paths, up to [`MOST_PATHS`]. Both ends number their paths alike. A hop without reports on arrivals
+    /// ([`Repair::Share`]) cannot tell paths that work, and keeps to the first one.
     pub fn add_paths(&mut self, bundle: &Bundle) {
+        if !self.repeats() {
+            return;
+        }
         self.multipath = bundle.multipath;
         let room = usize::from(MOST_PATHS).saturating_sub(self.paths.len());
         for &(rate, header) in bundle.more.iter().take(room) {
