@@ -34,7 +34,7 @@ const TURN: usize = 256;
 /// Time, and number of round trips, without an answer after which a peer is considered silent.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const UNANSWERED_TRIPS: u64 = 4;
-/// Maximum number of addresses to remember to which the session sent something.
+/// Maximum number of addresses to remember: those to which the session sent something, and those that sent something.
 const MOST_ADDRESSED: usize = 16;
 /// Maximum number of packets that wait for the device.
 const MOST_OUT: usize = 8_192;
@@ -107,6 +107,9 @@ pub struct Engine {
     scratch: Vec<u8>,
     /// Source and destination of the latest datagram.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
+    /// Sources and destinations of authentic datagrams, each source once, the latest first: answers leave from the
+    /// destination, which an address translator expects.
+    destinations: VecDeque<(SocketAddr, IpAddr)>,
     /// Addresses to which the session recently sent something: answers to handshakes go to addresses without a link.
     addressed: VecDeque<SocketAddr>,
     counters: EngineCounters,
@@ -136,6 +139,7 @@ impl Engine {
             out: VecDeque::new(),
             scratch: Vec::new(),
             newest: None,
+            destinations: VecDeque::new(),
             addressed: VecDeque::new(),
             counters: EngineCounters::default(),
             recorder: recorder.map(|recorder| Rc::new(RefCell::new(recorder))),
@@ -266,6 +270,9 @@ impl Engine {
         let from = from.into();
         self.newest = Some((from.address, to));
         let arrival = self.tunnel.handle_datagram(now, from, datagram);
+        if let (Arrival::Link { .. } | Arrival::Taken, Some(to)) = (&arrival, to) {
+            self.remember(from.address, to);
+        }
         self.take_events(now);
         if let Arrival::Link { peer, path, number, frames } = arrival {
             self.take_frame(now, (peer, path, number), ecn, datagram, frames);
@@ -274,6 +281,21 @@ impl Engine {
                 path.local = to;
             }
         }
+    }
+
+    /// Records the destination of a datagram from `from`.
+    fn remember(&mut self, from: SocketAddr, to: IpAddr) {
+        if self.destinations.front() == Some(&(from, to)) {
+            return;
+        }
+        self.destinations.retain(|(known, _)| *known != from);
+        self.destinations.truncate(MOST_ADDRESSED - 1);
+        self.destinations.push_front((from, to));
+    }
+
+    /// Returns this end's address to which the latest datagram from `address` was sent, if it is known.
+    fn destination(&self, address: SocketAddr) -> Option<IpAddr> {
+        self.destinations.iter().find(|(from, _)| *from == address).map(|(_, to)| *to)
     }
 
     fn take_frame(
@@ -391,7 +413,8 @@ impl Engine {
             self.send_to(now, PeerId(index as u32), outbox);
         }
         while let Some(transmit) = self.tunnel.poll_transmit() {
-            let known = self.links().find_map(|link| link.path_to(transmit.to)).and_then(|path| path.local);
+            let linked = self.links().find_map(|link| link.path_to(transmit.to)).and_then(|path| path.local);
+            let known = self.destination(transmit.to).or(linked);
             let newest = self.newest.filter(|(from, _)| *from == transmit.to).and_then(|(_, local)| local);
             let (from, ecn) = (newest.or(known), Ecn::NotEct);
             if !self.addressed.contains(&transmit.to) {

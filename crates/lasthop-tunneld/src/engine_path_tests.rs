@@ -34,13 +34,18 @@ struct Lines {
     got: [Vec<(Instant, Vec<u8>)>; 2],
     /// Datagrams sent on each line.
     sent: [u64; 2],
+    /// Source addresses of the second end's datagrams.
+    sources: Vec<Option<IpAddr>>,
 }
 
-struct Sorted(Vec<(SocketAddr, SocketId, Vec<u8>)>);
+/// Address of the second end that the first end calls; it may have others.
+const CALLED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+struct Sorted(Vec<(SocketAddr, SocketId, Option<IpAddr>, Vec<u8>)>);
 
 impl Outbox for Sorted {
     fn put(&mut self, datagram: Datagram<'_>) {
-        self.0.push((datagram.to, datagram.socket, datagram.bytes.to_vec()));
+        self.0.push((datagram.to, datagram.socket, datagram.from, datagram.bytes.to_vec()));
     }
 }
 
@@ -81,6 +86,7 @@ impl Lines {
             random: 88_172_645_463_325_252,
             got: [Vec::new(), Vec::new()],
             sent: [0; 2],
+            sources: Vec::new(),
         }
     }
 
@@ -96,7 +102,10 @@ impl Lines {
             self.ends[end].handle_timeout(self.now, self.now.as_nanos());
             let mut out = Sorted(Vec::new());
             self.ends[end].send(self.now, &mut out);
-            for (to, socket, bytes) in out.0 {
+            for (to, socket, source, bytes) in out.0 {
+                if end == 1 {
+                    self.sources.push(source);
+                }
                 self.carry(end, to, socket, bytes);
             }
             let mut packet = Vec::new();
@@ -140,7 +149,7 @@ impl Lines {
             self.now = next;
             while self.way.first_key_value().is_some_and(|((at, _), _)| *at <= next) {
                 let Some((_, (to, from, mut bytes))) = self.way.pop_first() else { break };
-                self.ends[to].handle_datagram(next, from, None, Ecn::NotEct, &mut bytes);
+                self.ends[to].handle_datagram(next, from, (to == 1).then_some(CALLED), Ecn::NotEct, &mut bytes);
             }
             self.pump();
         }
@@ -196,6 +205,12 @@ fn two_lines_carry_more_than_either_in_order() {
         let frames: Vec<_> = link.paths().iter().map(|path| path.frames.bytes).collect();
         assert!(frames.iter().all(|bytes| *bytes > 2_000_000), "{frames:?}");
     }
+    // A translator in front of the first end accepts answers from the called address only.
+    assert!(
+        world.sources.iter().all(|source| *source == Some(CALLED)),
+        "{:?}",
+        world.sources.iter().position(Option::is_none)
+    );
     assert_eq!(world.link(1).paths().iter().map(|path| path.address).collect::<Vec<_>>(), [Some(own(0)), Some(own(1))]);
 }
 

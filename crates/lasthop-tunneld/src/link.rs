@@ -264,10 +264,10 @@ impl Link {
         (self.paths.get(index).and_then(|path| path.local), SocketId(socket))
     }
 
-    /// Handles a new address of the peer on a path.
-    pub fn on_path(&mut self, now: Instant, path: PathId, address: SocketAddr, size: u16) {
+    /// Handles a new address of the peer on a path, and this end's address that the peer sends to, if it is known.
+    pub fn on_path(&mut self, now: Instant, path: PathId, addresses: (SocketAddr, Option<IpAddr>), size: u16) {
         let Some(state) = self.path_mut(path) else { return };
-        state.move_to(now, address, size);
+        state.move_to(now, addresses, size);
         // Before the session starts, the hop has only the first path.
         if self.hop.has_path(path) {
             self.hop.on_new_path(now, path, self.cost(path) + crate::plan::ADDED);

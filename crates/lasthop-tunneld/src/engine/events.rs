@@ -53,6 +53,7 @@ impl Engine {
             {
                 self.fall_silent(now, peer);
             }
+            let local = if let Event::Path { address, .. } = event { self.destination(address) } else { None };
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             match event {
                 Event::Up { capabilities, paths, start, .. } => link.on_up(now, capabilities, paths, start),
@@ -60,7 +61,7 @@ impl Engine {
                     link.on_down(now);
                     self.take_items(now, peer);
                 }
-                Event::Path { path, address, size, .. } => link.on_path(now, path, address, size),
+                Event::Path { path, address, size, .. } => link.on_path(now, path, (address, local), size),
                 Event::Size { path, size, .. } => link.on_size(path, size),
                 Event::Unreachable { .. }
                 | Event::ClockBehind { .. }

@@ -62,8 +62,9 @@ impl LinkPath {
     }
 
     /// Handles a new address of the peer, to which `size` bytes pass.
-    pub fn move_to(&mut self, now: Instant, address: SocketAddr, size: u16) {
+    pub fn move_to(&mut self, now: Instant, (address, local): (SocketAddr, Option<IpAddr>), size: u16) {
         (self.address, self.size) = (Some(address), size);
+        self.local = local.or(self.local);
         self.optimistic_until = Some(now + OPTIMISM);
     }
 
