@@ -125,7 +125,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                     // Arbitrary bytes follow the header: without keys they are parsed as frames.
                     5 | 6 if bytes.len() >= OVERHEAD => {
                         changed.bytes.truncate(HEADER);
-                        changed.bytes[0] = u.arbitrary::<u8>()? & 0xf0 | 5;
+                        changed.bytes[0] = *u.choose(&[5, 0x15, 0x85, 0x95])?;
                         changed.bytes[4..8].copy_from_slice(&u.arbitrary::<[u8; 4]>()?);
                         let frame: [u8; 9] = u.arbitrary()?;
                         changed.bytes.push(frame[0] % 8);
