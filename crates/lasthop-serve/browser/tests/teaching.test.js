@@ -107,7 +107,7 @@ test('each scheme is explained with a picture, by keyboard and by touch', async 
     await why.press('Enter');
     assert.ok(await card.isHidden());
   }
-  assert.equal(told.size, 24, 'Reno/Raw and SACK/Raw are other names');
+  assert.equal(told.size, 25, 'Reno/Raw and SACK/Raw are other names');
   // Nodes that act, in two of the cards.
   const acts = (scheme) => page.$$eval(`#card-${scheme} .node`, (nodes) => nodes.map((node) => node.classList.contains('acts')));
   assert.deepEqual(await acts('E2E'), [true, false, false]);
