@@ -1,5 +1,7 @@
 //! Two ends with two lines between them: the first end has a socket on each, the second end one address.
 
+use lasthop_proto::link::hybrid::PathUse;
+use lasthop_proto::random::{Root, Stream};
 use lasthop_tunnel::SocketId;
 
 use super::*;
@@ -29,7 +31,7 @@ struct Lines {
     /// Datagrams in flight, by arrival.
     way: BTreeMap<(Instant, u64), (usize, Origin, Vec<u8>)>,
     count: u64,
-    random: u64,
+    random: Stream,
     /// Received packets with their arrival times.
     got: [Vec<(Instant, Vec<u8>)>; 2],
     /// Datagrams sent on each line.
@@ -83,18 +85,11 @@ impl Lines {
             free: [[now; 2]; 2],
             way: BTreeMap::new(),
             count: 0,
-            random: 88_172_645_463_325_252,
+            random: Root(1).stream("lines"),
             got: [Vec::new(), Vec::new()],
             sent: [0; 2],
             sources: Vec::new(),
         }
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % 1_000_000
     }
 
     fn pump(&mut self) {
@@ -119,7 +114,7 @@ impl Lines {
         let index = if end == 0 { usize::from(socket.0) } else { (0..2).position(|line| own(line) == to).unwrap() };
         let line = self.lines[index];
         self.sent[index] += 1;
-        if line.is_cut || self.draw() < line.loss || self.free[end][index].since(self.now) > QUEUE {
+        if line.is_cut || self.random.below(1_000_000) < line.loss || self.free[end][index].since(self.now) > QUEUE {
             return;
         }
         let takes = Duration::from_nanos((bytes.len() as u64 + 28) * 8_000_000_000 / line.rate);
@@ -242,8 +237,8 @@ fn a_cut_line_costs_no_packet() {
             let late = came.iter().zip(offered).map(|(came, sent)| came.since(*sent)).max().unwrap();
             assert!(late <= Duration::from_millis(3 * 30 + 100), "line {cut}, from end {end}: {late:?}");
         }
-        let states: Vec<_> = world.link(0).hop.path_ids().map(|path| world.link(0).hop.is_usable(path)).collect();
-        assert_eq!(states, [true, true], "line {cut}");
+        let uses: Vec<_> = world.link(0).hop.path_ids().map(|path| world.link(0).hop.path_use(path)).collect();
+        assert_eq!(uses, [PathUse::Used, PathUse::Used], "line {cut}");
     }
 }
 
@@ -312,6 +307,30 @@ fn paths_survive_restarts_and_rekeying() {
             }
         }
     }
+}
+
+/// Of two lines that work, `failover` uses the first. The second is known to work, and is not reported as down.
+#[test]
+fn a_line_that_stands_by_is_not_down() {
+    let mut world = Lines::new([DSL, LTE]);
+    let mut plan = plan(0);
+    plan.peers[0].paths = paths(0, [9_500_000; 2]);
+    plan.peers[0].multipath = Multipath::Failover;
+    world.ends[0] = Engine::new(&plan, [7; 32], world.now, None).unwrap();
+    let uses = |world: &Lines| [0, 1].map(|path| world.link(0).hop.path_use(PathId(path)));
+    for number in 0..400 {
+        world.offer(0, packet(0, GRE, number, 400));
+        world.run(5);
+    }
+    assert_eq!(uses(&world), [PathUse::Used, PathUse::Standby]);
+    world.lines[0].is_cut = true;
+    for number in 400..800 {
+        world.offer(0, packet(0, GRE, number, 400));
+        world.run(5);
+    }
+    assert_eq!(uses(&world), [PathUse::Down, PathUse::Used]);
+    world.run(1_000);
+    assert_eq!(world.numbers(1), (0..800).collect::<Vec<_>>());
 }
 
 /// Repairs of a packet may take any path.

@@ -1,6 +1,7 @@
 //! Metrics of the tunnel for Prometheus.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -27,6 +28,24 @@ struct OfPath {
 struct OfArm {
     peer: String,
     arm: &'static str,
+}
+
+/// Returns a counter with these values.
+fn counters_of<L: Clone + Eq + Hash>(values: impl Iterator<Item = (L, u64)>) -> Family<L, Counter> {
+    let family = Family::<L, Counter>::default();
+    for (label, value) in values {
+        family.get_or_create(&label).inc_by(value);
+    }
+    family
+}
+
+/// Returns a gauge with these values.
+fn gauges_of<L: Clone + Eq + Hash>(values: impl Iterator<Item = (L, f64)>) -> Family<L, Gauge<f64, AtomicU64>> {
+    let family = Family::<L, Gauge<f64, AtomicU64>>::default();
+    for (label, value) in values {
+        family.get_or_create(&label).set(value);
+    }
+    family
 }
 
 /// Returns the metrics as text. The worker's counters restart with each worker, as Prometheus expects after a restart.
@@ -106,11 +125,7 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("silences", "Times that the peer became silent, on a bridge", |peer| peer.silences),
     ];
     for (name, help, read) in counters {
-        let family = Family::<OfPeer, Counter>::default();
-        for peer in peers {
-            family.get_or_create(&of(peer)).inc_by(read(peer));
-        }
-        registry.register(name, help, family);
+        registry.register(name, help, counters_of(peers.iter().map(|peer| (of(peer), read(peer)))));
     }
     let bytes: [(&str, &str, Read<u64>); 4] = [
         ("sent", "Bytes of packets sent to the peer", |peer| peer.traffic.sent.bytes),
@@ -119,10 +134,7 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("repair", "Bytes of datagrams with link frames for repair sent to the peer", |peer| peer.traffic.repair.bytes),
     ];
     for (name, help, read) in bytes {
-        let family = Family::<OfPeer, Counter>::default();
-        for peer in peers {
-            family.get_or_create(&of(peer)).inc_by(read(peer));
-        }
+        let family = counters_of(peers.iter().map(|peer| (of(peer), read(peer))));
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
     let gauges: [(&str, &str, Read<f64>); 8] = [
@@ -140,23 +152,14 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("waiting", "Packets waiting to be sent", |peer| peer.waiting as f64),
     ];
     for (name, help, read) in gauges {
-        let family = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
-        for peer in peers {
-            family.get_or_create(&of(peer)).set(read(peer));
-        }
-        registry.register(name, help, family);
+        registry.register(name, help, gauges_of(peers.iter().map(|peer| (of(peer), read(peer)))));
     }
     let times: [(&str, &str, Read<Option<f64>>); 2] = [
         ("round_trip", "Round-trip time of the hop", |peer| peer.rtt_seconds),
         ("last_heard", "Time since the last authentic datagram from the peer", |peer| peer.heard_seconds),
     ];
     for (name, help, read) in times {
-        let family = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
-        for peer in peers {
-            if let Some(time) = read(peer) {
-                family.get_or_create(&of(peer)).set(time);
-            }
-        }
+        let family = gauges_of(peers.iter().filter_map(|peer| Some((of(peer), read(peer)?))));
         registry.register_with_unit(name, help, Unit::Seconds, family);
     }
 }
@@ -178,30 +181,18 @@ fn register_paths(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("path_repair", "Bytes of datagrams with link frames for repair sent on the path", |path| path.repair.bytes),
     ];
     for (name, help, read) in bytes {
-        let family = Family::<OfPath, Counter>::default();
-        for (label, path) in paths() {
-            family.get_or_create(&label).inc_by(read(path));
-        }
+        let family = counters_of(paths().map(|(label, path)| (label, read(path))));
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
     let gauges: [(&str, &str, Read<f64>); 3] = [
-        ("path_up", "1 if the path is in use", |path| f64::from(u8::from(path.is_in_use()))),
+        ("path_up", "0 if nothing is answered on the path", |path| f64::from(u8::from(path.works()))),
         ("path_loss", "Fraction of datagrams on the path lost in the last 2 s", |path| path.loss),
         ("path_rate", "Maximum rate of the path in bit/s, configured or found automatically", |path| path.rate as f64),
     ];
     for (name, help, read) in gauges {
-        let family = Family::<OfPath, Gauge<f64, AtomicU64>>::default();
-        for (label, path) in paths() {
-            family.get_or_create(&label).set(read(path));
-        }
-        registry.register(name, help, family);
+        registry.register(name, help, gauges_of(paths().map(|(label, path)| (label, read(path)))));
     }
-    let family = Family::<OfPath, Gauge<f64, AtomicU64>>::default();
-    for (label, path) in paths() {
-        if let Some(trip) = path.rtt_seconds {
-            family.get_or_create(&label).set(trip);
-        }
-    }
+    let family = gauges_of(paths().filter_map(|(label, path)| Some((label, path.rtt_seconds?))));
     registry.register_with_unit("path_round_trip", "Round-trip time of the path", Unit::Seconds, family);
 }
 
@@ -221,11 +212,7 @@ fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("compared_lost_packets", "Packets lost and not repaired", |arm| arm.lost),
     ];
     for (name, help, read) in counters {
-        let family = Family::<OfArm, Counter>::default();
-        for (label, arm) in arms() {
-            family.get_or_create(&label).inc_by(read(&arm));
-        }
-        registry.register(name, help, family);
+        registry.register(name, help, counters_of(arms().map(|(label, arm)| (label, read(&arm)))));
     }
     let gauges: [(&str, &str, Unit, Read<Option<f64>>); 2] = [
         ("compared_goodput", "Geometric mean of the goodputs of connections, per second", Unit::Bytes, |arm| {
@@ -236,12 +223,7 @@ fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
         }),
     ];
     for (name, help, unit, read) in gauges {
-        let family = Family::<OfArm, Gauge<f64, AtomicU64>>::default();
-        for (label, arm) in arms() {
-            if let Some(value) = read(&arm) {
-                family.get_or_create(&label).set(value);
-            }
-        }
+        let family = gauges_of(arms().filter_map(|(label, arm)| Some((label, read(&arm)?))));
         registry.register_with_unit(name, help, unit, family);
     }
 }

@@ -1,7 +1,7 @@
 //! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
-use lasthop_proto::link::hybrid::{Counters, PathId};
+use lasthop_proto::link::hybrid::{Counters, PathId, PathUse};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,8 @@ pub struct PathSnapshot {
     pub rate: u64,
     /// True if the rate is found automatically.
     pub finds_rate: bool,
-    /// State: that of repair as of the peer, "down" if nothing is answered, or "unused" if the other end has no such path.
+    /// State: that of repair as of the peer, "standby" if another path carries all packets, "untried" if none was sent,
+    /// "down" if nothing is answered, or "unused" if the other end has no such path.
     pub state: String,
     /// Round-trip time, in seconds, if known.
     pub rtt_seconds: Option<f64>,
@@ -283,10 +284,13 @@ impl PathSnapshot {
         } else {
             (plan.rate.unwrap_or(0), Duration::ZERO, 0)
         };
-        let state = match (is_used, link.up && link.hop.path_count() > 1 && !link.hop.is_usable(path)) {
-            (false, _) => "unused",
-            (true, true) => "down",
-            (true, false) => state(link, path, hearing, now),
+        let state = match is_used.then(|| link.hop.path_use(path)) {
+            None => "unused",
+            Some(_) if !link.up => state(link, path, hearing, now),
+            Some(PathUse::Used) => state(link, path, hearing, now),
+            Some(PathUse::Standby) => "standby",
+            Some(PathUse::Untried) => "untried",
+            Some(PathUse::Down) => "down",
         };
         Self {
             name: plan.name.clone(),
@@ -302,7 +306,12 @@ impl PathSnapshot {
     }
 
     /// Returns whether packets are sent on the path.
-    pub fn is_in_use(&self) -> bool {
+    fn is_in_use(&self) -> bool {
+        !["unused", "standby", "untried", "down"].contains(&self.state.as_str())
+    }
+
+    /// Returns whether packets can be sent on the path, as far as it is known.
+    pub fn works(&self) -> bool {
         !["unused", "down"].contains(&self.state.as_str())
     }
 }

@@ -49,7 +49,7 @@ pub use self::frame::{Class, Feedback, Frame, Item, Label, TcpSight, Traffic, Wh
 pub use self::header::Header;
 pub use self::image::Carried;
 pub use self::numbers::{PacketNumber, PathId, Symbol, Window, expand};
-pub use self::settings::{Bundle, Counters, HopConfig, Medium, Multipath, Repair, Reports, Share, Sizes};
+pub use self::settings::{Bundle, Counters, HopConfig, Medium, Multipath, PathUse, Repair, Reports, Share, Sizes};
 pub use self::transmissions::Fate;
 
 use self::ahead::Ahead;

@@ -38,7 +38,7 @@ impl<I: Item> Hop<I> {
 
     /// Returns whether a path may carry packets: its delay is known, and the other end answers on it. Before the delay of
     /// any path is known, it is the first one that is not known to be silent.
-    pub fn is_usable(&self, path: PathId) -> bool {
+    pub(super) fn is_usable(&self, path: PathId) -> bool {
         let state = self.path(path);
         if let Some(first) = self.paths.iter().position(Path::is_proven) {
             return match self.multipath {

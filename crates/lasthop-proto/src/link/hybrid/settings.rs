@@ -31,6 +31,19 @@ pub enum Multipath {
     Failover,
 }
 
+/// Part of a path in the traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathUse {
+    /// It carries packets, or is the only path.
+    Used,
+    /// It works, and carries none, as another one comes before it.
+    Standby,
+    /// Its delay is unknown: it is probed with the next packets.
+    Untried,
+    /// The other end does not answer on it: it is probed.
+    Down,
+}
+
 /// Paths of a hop after the first one.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Bundle {

@@ -3,7 +3,7 @@
 use super::congestion::State;
 use super::frame::Item;
 use super::numbers::PathId;
-use super::{Counters, Hop, Sizes};
+use super::{Counters, Hop, PathUse, Sizes};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
@@ -31,6 +31,18 @@ impl<I: Item> Hop<I> {
             given_up: self.symbols.given_up(),
             released: self.receiver.released(),
             ..self.counters
+        }
+    }
+
+    /// Returns the part of a path in the traffic.
+    pub fn path_use(&self, path: PathId) -> PathUse {
+        let state = self.path(path);
+        match (self.is_multipath(), state.is_suspect(), state.is_proven()) {
+            (false, _, _) => PathUse::Used,
+            (true, true, _) => PathUse::Down,
+            (true, false, false) => PathUse::Untried,
+            (true, false, true) if self.is_usable(path) => PathUse::Used,
+            (true, false, true) => PathUse::Standby,
         }
     }
 
