@@ -229,6 +229,16 @@ impl Value for &'static Scheme {
 pub trait Choice: Copy + PartialEq + 'static {
     /// Each name with its value.
     const CHOICES: &'static [(&'static str, Self)];
+
+    /// Returns the name of the value, if it has one.
+    fn name(self) -> Option<&'static str> {
+        Self::CHOICES.iter().find(|(_, value)| *value == self).map(|(name, _)| *name)
+    }
+
+    /// Returns the value with this name.
+    fn named(name: &str) -> Option<Self> {
+        Self::CHOICES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
 }
 
 /// Returns the correct form for messages about one of these names.
@@ -267,8 +277,7 @@ impl<T: Choice> Value for T {
         named(given, T::CHOICES.iter(), |(name, _)| *name).map(|(_, choice)| *choice)
     }
     fn show(&self) -> String {
-        let found = T::CHOICES.iter().find(|(_, choice)| choice == self);
-        quote(found.map_or("", |(name, _)| name))
+        quote(self.name().unwrap_or_default())
     }
 }
 

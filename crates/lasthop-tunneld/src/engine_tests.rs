@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::link::hybrid::PathId;
+use lasthop_proto::link::hybrid::{Multipath, PathId};
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::{Entropy, PrivateKey};
 
 use super::*;
 use crate::inner::look::look;
 use crate::link::Tally;
-use crate::plan::{Multipath, Own, PathPlan, Routed};
+use crate::plan::{Own, PathPlan, Routed};
 
 #[path = "engine_path_tests.rs"]
 mod paths;

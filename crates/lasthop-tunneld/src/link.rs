@@ -167,7 +167,7 @@ impl Link {
             let plan = self.plan.paths.get(usize::from(path.0));
             (rate_rule(plan.and_then(|plan| plan.rate)), self.cost(path) + crate::plan::ADDED)
         });
-        let bundle = Bundle { multipath: self.plan.multipath.into(), more: more.collect() };
+        let bundle = Bundle { multipath: self.plan.multipath, more: more.collect() };
         self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost(PathId::FIRST)), &bundle);
         self.offer_early(now);
     }
@@ -300,11 +300,10 @@ impl Link {
     /// use, since repairs may take another path.
     pub fn mtu(&self, now: Instant) -> u16 {
         let (_, most) = self.carrier;
-        let used = self.paths.iter().take(self.hop.path_count().into());
-        let sizes = used.map(|path| (path.address.is_some(), path.size(now, most.saturating_sub(self.headers(path)))));
-        let (addressed, others): (Vec<_>, Vec<_>) = sizes.partition(|(is_addressed, _)| *is_addressed);
-        let size = addressed.iter().chain(others.first().filter(|_| addressed.is_empty())).map(|(_, size)| *size).min();
-        size.unwrap_or(lasthop_tunnel::pmtu::BASE).saturating_sub(crate::plan::ADDED)
+        let used = self.paths.iter().take(self.hop.path_count().into()).filter(|path| path.address.is_some());
+        let sizes = used.map(|path| path.size(now, most.saturating_sub(self.headers(path))));
+        // Before the peer has an address, the size is that of a new path.
+        sizes.min().unwrap_or(lasthop_tunnel::pmtu::BASE).saturating_sub(crate::plan::ADDED)
     }
 
     /// Returns the reference numbers for the expansion of numbers in the peer's frames.
@@ -348,8 +347,9 @@ impl Link {
 
     /// Returns the state of repair if the circuit breaker has opened or closed since the last call.
     pub fn news(&mut self, now: Instant) -> Option<State> {
-        let states: Vec<_> = self.hop.path_ids().map(|path| self.hop.state(now, path)).collect();
-        let state = if states.contains(&State::Broken) { State::Broken } else { states[0] };
+        let is_broken = |path| self.hop.state(now, path) == State::Broken;
+        let broken = self.hop.path_ids().find(|path| is_broken(*path));
+        let state = self.hop.state(now, broken.unwrap_or(PathId::FIRST));
         let before = std::mem::replace(&mut self.state, state);
         ((before == State::Broken) != (state == State::Broken)).then_some(state)
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
+use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::time::Duration;
 use lasthop_settings::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
 use lasthop_tunnel::{Carrier, Credentials, PresharedKey, PrivateKey, PublicKey};
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::WHOLE;
 use crate::secrets;
 
-pub use self::paths::{Multipath, PathPlan};
-use self::paths::{interfaces_of, path_plan};
+pub use self::paths::PathPlan;
+use self::paths::{interfaces_of, multipath_name, path_plan};
 
 /// Maximum size of an IP packet on the path to a peer, in bytes.
 pub const LINK_MTU: u16 = 1500;
@@ -192,6 +193,7 @@ pub struct PeerPlan {
     /// Paths to the peer, at least one.
     pub paths: Vec<PathPlan>,
     /// Use of several paths.
+    #[serde(with = "multipath_name")]
     pub multipath: Multipath,
     /// Inner networks assigned to the peer, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
@@ -387,7 +389,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own, interfaces: &[String]) -> 
         key,
         preshared,
         paths,
-        multipath: peer.multipath.into(),
+        multipath: peer.multipath,
         allowed: peer.allowed.iter().map(plain).collect(),
         keepalive: peer.keepalive.map(|interval| interval.as_nanos()),
         silence: peer.silence.as_nanos(),

@@ -31,6 +31,7 @@ use lasthop_proto::link::hybrid::{
     Bundle, Frame, HopConfig, MOST_PATHS, Medium, Multipath, PathId, RateRule, Repair, Traffic,
 };
 use lasthop_proto::time::Duration;
+use lasthop_settings::values::Choice;
 use pcap_file::DataLink;
 
 use crate::frames;
@@ -192,20 +193,15 @@ fn words_of_paths(bundle: &Bundle) -> String {
     if bundle.more.is_empty() {
         return String::new();
     }
-    let name = USES.iter().find(|(_, multipath)| *multipath == bundle.multipath).map_or("", |(name, _)| name);
+    let name = bundle.multipath.name().unwrap_or_default();
     let paths = bundle.more.iter().map(|(rate, header)| format!(" path={},{header}", word_of(*rate)));
     std::iter::once(format!(" multipath={name}")).chain(paths).collect()
 }
 
-/// Names of the uses of several paths.
-const USES: [(&str, Multipath); 3] =
-    [("bond", Multipath::Bond), ("redundant", Multipath::Redundant), ("failover", Multipath::Failover)];
-
 /// Parses the output of [`words_of_paths`].
 fn paths_of(words: &[&str]) -> Option<Bundle> {
     let Some((multipath, words)) = words.split_first() else { return Some(Bundle::default()) };
-    let name = multipath.strip_prefix("multipath=")?;
-    let multipath = USES.iter().find(|(known, _)| *known == name)?.1;
+    let multipath = Multipath::named(multipath.strip_prefix("multipath=")?)?;
     if words.len() >= usize::from(MOST_PATHS) {
         return None;
     }

@@ -45,17 +45,18 @@ keys! {
 
 /// Reads the paths to a peer: those of its tables `path`, or one from the peer's own keys.
 pub(super) fn paths(peer: &Reader<'_>, mode: &Mode) -> Result<Vec<PeerPath>, Error> {
-    let own = match mode {
-        Mode::Tun { listen, .. } => endpoint(peer, PeerKeys::endpoint, *listen)?,
-        Mode::Bridge { .. } => None,
+    let only = |endpoint| {
+        let rate = rate(peer, PeerKeys::rate)?;
+        Ok(vec![PeerPath { name: None, interface: None, endpoint, rate }])
     };
-    let tables = peer.array(PeerKeys::path, "tables, e.g. [[peer.path]] with name and rate")?;
     let Mode::Tun { listen, .. } = mode else {
         refuse_keys(peer, key_names!(PeerKeys: path), NOT_ON_A_BRIDGE)?;
-        return Ok(vec![PeerPath { name: None, interface: None, endpoint: None, rate: rate(peer, PeerKeys::rate)? }]);
+        return only(None);
     };
+    let own = endpoint(peer, PeerKeys::endpoint, *listen)?;
+    let tables = peer.array(PeerKeys::path, "tables, e.g. [[peer.path]] with name and rate")?;
     if tables.is_empty() {
-        return Ok(vec![PeerPath { name: None, interface: None, endpoint: own, rate: rate(peer, PeerKeys::rate)? }]);
+        return only(own);
     }
     refuse_keys(peer, key_names!(PeerKeys: rate), "each [[peer.path]] has its own rate")?;
     if let Some(beyond) = tables.get(usize::from(MOST_PATHS)) {

@@ -281,53 +281,39 @@ impl Value for Name {
     }
 }
 
-/// Name of the interface towards the hop.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct HopInterface(pub String);
+/// Defines names of network interfaces that are valid for the kernel, each with its description in messages.
+macro_rules! interfaces {
+    ($($(#[doc = $about:literal])* $name:ident = $expected:literal;)*) => {$(
+        $(#[doc = $about])*
+        #[derive(Clone, PartialEq, Debug)]
+        pub(super) struct $name(pub String);
 
-impl Value for HopInterface {
-    fn expected() -> String {
-        "the name of the interface towards the hop, e.g. \"eth1\"".to_owned()
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        Interface::read(data).map(|Interface(name)| Self(name))
-    }
-    fn show(&self) -> String {
-        quote(&self.0)
-    }
+        impl Value for $name {
+            fn expected() -> String {
+                $expected.to_owned()
+            }
+            fn read(data: &Data) -> Result<Self, String> {
+                interface(data).map(Self)
+            }
+            fn show(&self) -> String {
+                quote(&self.0)
+            }
+        }
+    )*};
 }
 
-/// Interface by which a path leaves.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct PathInterface(pub String);
-
-impl Value for PathInterface {
-    fn expected() -> String {
-        "the name of the interface by which the path leaves, e.g. \"wwan0\"".to_owned()
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        Interface::read(data).map(|Interface(name)| Self(name))
-    }
-    fn show(&self) -> String {
-        quote(&self.0)
-    }
+interfaces! {
+    /// Interface towards the hop.
+    HopInterface = "the name of the interface towards the hop, e.g. \"eth1\"";
+    /// Interface by which a path leaves.
+    PathInterface = "the name of the interface by which the path leaves, e.g. \"wwan0\"";
+    /// Interface that is trusted.
+    Interface = "the name of an interface on which no third party can send, e.g. \"wg0\"";
 }
 
-/// Name of a network interface that is valid for the kernel.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Interface(pub String);
-
-impl Value for Interface {
-    fn expected() -> String {
-        "the name of an interface on which no third party can send, e.g. \"wg0\"".to_owned()
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        let name = text(data)?;
-        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '\\');
-        let named = (1..=15).contains(&name.len()) && name.chars().all(plain) && name != "." && name != "..";
-        if named { Ok(Self(name.to_owned())) } else { Err("it is not an interface name".to_owned()) }
-    }
-    fn show(&self) -> String {
-        quote(&self.0)
-    }
+fn interface(data: &Data) -> Result<String, String> {
+    let name = text(data)?;
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '\\');
+    let named = (1..=15).contains(&name.len()) && name.chars().all(plain) && name != "." && name != "..";
+    if named { Ok(name.to_owned()) } else { Err("it is not an interface name".to_owned()) }
 }

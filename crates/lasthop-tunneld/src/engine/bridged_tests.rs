@@ -8,7 +8,7 @@ use lasthop_tunnel::{Entropy, Mac, PrivateKey};
 
 use super::*;
 use crate::engine::{Datagram, Outbox};
-use crate::plan::{HopInterface, Multipath, Own, PathPlan, PeerPlan, Plan, Way};
+use crate::plan::{HopInterface, Own, PathPlan, PeerPlan, Plan, Way};
 
 const MS: u64 = 1_000_000;
 const SILENCE: u64 = 40 * MS;
@@ -32,7 +32,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
             rate: Some(20_000_000),
             ..PathPlan::default()
         }],
-        multipath: Multipath::default(),
+        multipath: lasthop_proto::link::hybrid::Multipath::default(),
         allowed: Vec::new(),
         keepalive: None,
         silence: SILENCE,

@@ -2,42 +2,27 @@
 
 use std::net::SocketAddr;
 
-use lasthop_proto::link::hybrid;
 use lasthop_settings::tunnel::{Mode, Peer, PeerPath};
 use lasthop_tunnel::{Mac, PathConfig, SocketId};
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, resolve};
 
-/// [`hybrid::Multipath`], as plans contain it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Multipath {
-    /// Packets are spread over all paths.
-    #[default]
-    Bond,
-    /// Each packet is sent on two paths.
-    Redundant,
-    /// Packets are sent on the first path that works.
-    Failover,
-}
+/// Serialises the use of several paths by its name.
+pub(super) mod multipath_name {
+    use lasthop_proto::link::hybrid::Multipath;
+    use lasthop_settings::values::Choice;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Error as _, Serializer};
 
-impl From<hybrid::Multipath> for Multipath {
-    fn from(multipath: hybrid::Multipath) -> Self {
-        match multipath {
-            hybrid::Multipath::Bond => Self::Bond,
-            hybrid::Multipath::Redundant => Self::Redundant,
-            hybrid::Multipath::Failover => Self::Failover,
-        }
+    pub fn serialize<S: Serializer>(multipath: &Multipath, to: S) -> Result<S::Ok, S::Error> {
+        let name = multipath.name().ok_or_else(|| S::Error::custom("a use of paths without a name"))?;
+        to.serialize_str(name)
     }
-}
 
-impl From<Multipath> for hybrid::Multipath {
-    fn from(multipath: Multipath) -> Self {
-        match multipath {
-            Multipath::Bond => Self::Bond,
-            Multipath::Redundant => Self::Redundant,
-            Multipath::Failover => Self::Failover,
-        }
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Multipath, D::Error> {
+        let name = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        Multipath::named(&name).ok_or_else(|| D::Error::unknown_variant(&name, &[]))
     }
 }
 

@@ -67,15 +67,14 @@ impl<I: Item> Hop<I> {
     fn send_again(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
         let trip = self.longest_trip();
         let load = if self.is_multipath() {
-            if self.symbols.next_again().is_none_or(|at| at > now) {
+            let (is_usable, copies) = (self.is_usable(path), self.copy_paths(now));
+            if !is_usable && copies.is_none() || self.symbols.next_again().is_none_or(|at| at > now) {
                 return None;
             }
             // The best path for each path to avoid, and without one.
             let best = self.best_path(now, None);
             let avoiding = self.best_path(now, Some(best));
             let of = |avoid| if avoid == Some(best) { avoiding } else { best };
-            let is_usable = self.is_usable(path);
-            let copies = self.copy_paths(now);
             self.symbols.pop_again(now, trip, |again| match again.avoid.filter(|_| again.why == Why::Redundancy) {
                 Some(PathId(avoid)) if let Some(copies) = copies => copies[usize::from(avoid)] == Some(path),
                 _ => is_usable && of(again.avoid) == path,
