@@ -38,14 +38,14 @@ pub struct State<C, S, I = ()> {
     pub restarts: u64,
     /// Number of configurations applied after the first.
     pub reloads: u64,
-    /// State of the objects that the daemon installed on the machine, such as rules and routes.
-    pub installed: I,
+    /// State that the supervisor itself keeps, such as rules that it installed, or stored counters.
+    pub own: I,
     /// Latest report of the worker.
     pub snapshot: S,
 }
 
 /// State of daemon `D`.
-pub type StateOf<D> = State<<D as Daemon>::Configuration, <D as Daemon>::Snapshot, <D as Daemon>::Installed>;
+pub type StateOf<D> = State<<D as Daemon>::Configuration, <D as Daemon>::Snapshot, <D as Daemon>::Own>;
 
 impl<C, S, I> State<C, S, I> {
     /// Returns the answer to a status request; `more` is specific to the daemon.
@@ -154,8 +154,8 @@ pub trait Daemon: Sized {
     type Order: Serialize;
     /// Report of a worker.
     type Snapshot: Clone + Default + DeserializeOwned + Send + 'static;
-    /// State of the objects that the daemon installs.
-    type Installed: Clone + Default + Send + 'static;
+    /// State that the supervisor itself keeps.
+    type Own: Clone + Default + Send + 'static;
     /// Error of the daemon.
     type Error: Display + From<Error>;
 
@@ -240,7 +240,7 @@ pub fn run<D: Daemon>(
         worker: None,
         restarts: 0,
         reloads: 0,
-        installed: D::Installed::default(),
+        own: D::Own::default(),
         snapshot: D::Snapshot::default(),
     });
     let daemon = create(&state, plan, &doors.signals)?;

@@ -92,7 +92,7 @@ impl Blueprint {
     /// Builds the element; `None` for those that run elsewhere.
     pub fn build(&self) -> Option<Box<dyn PortElement>> {
         let Self { element, point, node, rate, medium, routes, root } = self;
-        let site = Site { node, rate: *rate, more: &[], medium, root: *root, watch: Switch::Off };
+        let site = Site { node, rate: *rate, more: &[], terms: &[], medium, root: *root, watch: Switch::Off };
         if let Some(marker) = element.get::<elements::ElnMarker>() {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }

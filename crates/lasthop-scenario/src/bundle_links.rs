@@ -1,5 +1,6 @@
 //! The links of `[bundles.NAME]`.
 
+use lasthop_proto::link::hybrid::Terms;
 use lasthop_sim::network::{Bundle, LinkId};
 
 use crate::bundles::{BundleKeys, Bundles};
@@ -19,16 +20,17 @@ pub(crate) fn read(
     station: Option<&Station>,
 ) -> Result<Vec<Bundle>, Error> {
     let mut read = Vec::new();
-    for ((_, reader), names) in root.named(RootKeys::bundles)?.into_iter().zip(bundles.into_names()) {
+    for ((_, reader), members) in root.named(RootKeys::bundles)?.into_iter().zip(bundles.into_members()) {
         let mut found = Vec::new();
-        for name in &names {
+        for (name, tier) in &members {
             let known = links.iter().map(|link| link.name.as_str());
             let index = links.iter().position(|link| link.name == *name);
-            found.push(index.ok_or_else(|| reader.unknown_name(BundleKeys::links, "link", name, known))?);
+            let index = index.ok_or_else(|| reader.unknown_name(BundleKeys::links, "link", name, known))?;
+            found.push((index, Terms::of(*tier)));
         }
         let conflict = |message: String| reader.fail(BundleKeys::links, Problem::Conflict(message));
-        let first = &links[found[0]];
-        for other in found.iter().map(|index| &links[*index]) {
+        let first = &links[found[0].0];
+        for other in found.iter().map(|(index, _)| &links[*index]) {
             if other.between != first.between {
                 return Err(conflict(format!(
                     "\"{}\" and \"{}\" differ in `between`; give both the same two routers in the same order",
@@ -42,10 +44,11 @@ pub(crate) fn read(
                 "\"{name}\" is a host; a bundle joins two routers: make it [routers.{name}], with a host behind it"
             )));
         }
-        if let Some(own) = station.and_then(|station| found.iter().position(|link| *link == station.port.link)) {
+        if let Some(own) = station.and_then(|station| found.iter().position(|(link, _)| *link == station.port.link)) {
             found[..=own].rotate_right(1);
         }
-        read.push(Bundle { links: found.into_iter().map(LinkId).collect() });
+        let (links, terms) = found.into_iter().map(|(link, terms)| (LinkId(link), terms)).unzip();
+        read.push(Bundle { links, terms });
     }
     Ok(read)
 }

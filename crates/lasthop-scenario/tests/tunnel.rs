@@ -1,6 +1,6 @@
 //! Tests of the tunnel's configuration, and of messages about invalid ones.
 
-use lasthop_proto::link::hybrid::Multipath;
+use lasthop_proto::link::hybrid::{Copies, Multipath, Terms, Tier};
 use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Repair, Routes, Security, Tunnel};
 
@@ -98,6 +98,46 @@ fn a_peer_has_paths_with_their_own_interface_and_rate() {
     }
     let bridge = format!("{BRIDGE}[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nrate = '10 Mbps'\n{}", path(""));
     assert!(message(&bridge).contains("peer[1].path: not allowed with mode = \"bridge\""), "{}", message(&bridge));
+}
+
+#[test]
+fn paths_have_tiers_and_caps() {
+    let head = format!(
+        "listen = '0.0.0.0:51900'\nprivate_key_file = '/k'\n[[peer]]\nname = 'hub'\npublic_key = '{KEY}'\nallowed = '10.0.0.0/8'\n"
+    );
+    let path = |name: &str, more: &str| format!("[[peer.path]]\nname = '{name}'\nrate = 'auto'\n{more}\n");
+    let text = format!(
+        "{head}{}{}{}",
+        path("dish", ""),
+        path("lte", "tier = 'secondary'\ncap = '20 GB/month'\ncap_day = 15"),
+        path("sat", "tier = 'backup'\ncopies = 'light'\ncap = '1.5GiB/month'")
+    );
+    let peer = Tunnel::parse("t.toml", &text).unwrap().peers.remove(0);
+    let terms: Vec<_> = peer.paths.iter().map(|path| path.terms).collect();
+    let sat = Terms { tier: Tier::Backup, copies: Copies::Light };
+    assert_eq!(terms, [Terms::default(), Terms::of(Tier::Secondary), sat]);
+    let caps: Vec<_> = peer.paths.iter().map(|path| path.cap.map(|cap| (cap.bytes, cap.day))).collect();
+    assert_eq!(caps, [None, Some((20_000_000_000, 15)), Some((3 << 29, 1))]);
+
+    let two = |more: &str| format!("{head}{}{}", path("a", more), path("b", "tier = 'off'"));
+    for (text, expected) in [
+        (format!("{head}{}", path("a", "tier = 'backup'")), "peer[1].path[1].tier: requires at least two [[peer.path]]"),
+        (format!("{head}{}", path("a", "cap = '1 GB/month'")), "path[1].cap: requires at least two [[peer.path]]"),
+        (two("tier = 'off'"), "peer[1].path[2].tier: cannot be \"off\" (all paths of this peer are off)"),
+        (two("tier = 'spare'"), "peer[1].path[1].tier: cannot be \"spare\"; give \"primary\""),
+        (two("cap = '20 GB'"), "path[1].cap: cannot be \"20 GB\" (`/month` is missing at its end)"),
+        (two("cap = '20 GBit/month'"), "path[1].cap: cannot be \"20 GBit/month\""),
+        (two("cap = '0 GB/month'"), "give a data volume of at least 1 MB per month"),
+        (two("cap_day = 3"), "path[1].cap_day: requires `cap`"),
+        (two("cap = '1 GB/month'\ncap_day = 31"), "path[1].cap_day: cannot be 31; give a whole number from 1 to 28"),
+        (
+            format!("{head}{}{}", path("a", ""), path("b", "tier = 'off'\ncopies = 'all'")),
+            "path[2].copies: not allowed with tier = \"off\"",
+        ),
+    ] {
+        let found = message(&text);
+        assert!(found.contains(expected), "{found}\n{expected}");
+    }
 }
 
 const BRIDGE: &str = "mode = 'bridge'\ninterface = 'eth1'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";

@@ -27,7 +27,7 @@ use lasthop_proto::time::Duration;
 use self::values::{
     Control, DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Metrics, Name, Own, Prefix,
 };
-use crate::daemon::{Group, LogLevel};
+use crate::daemon::{AbsolutePath, Group, LogLevel};
 use crate::document::quote;
 use crate::error::{Error, Problem};
 use crate::key::{self, Key};
@@ -36,7 +36,7 @@ use crate::reading;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Auto, Choice, List, Off, Or, Positive, Whole};
 
-pub use self::paths::PeerPath;
+pub use self::paths::{Cap, PeerPath};
 pub use self::values::Endpoint;
 
 /// Maximum size of a configuration, in bytes.
@@ -53,6 +53,8 @@ const SILENCE: Duration = Duration::from_millis(30);
 
 /// Default path of the control socket.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
+/// Default path of the file that stores the data volumes of paths.
+const USAGE: &str = "/var/lib/lasthop/tunnel-usage.json";
 /// Default name of the device.
 const DEVICE: &str = "lasthop0";
 /// Maximum number of own addresses.
@@ -77,6 +79,8 @@ pub struct Tunnel {
     pub control_group: Option<Group>,
     /// Loopback address that serves metrics.
     pub metrics: Option<SocketAddr>,
+    /// File that stores the data volumes of paths with a cap.
+    pub usage: PathBuf,
     /// Minimum severity of logged messages: "error", "warn", "info", "debug" or "trace".
     pub log: String,
     /// Other ends, in the order of the file.
@@ -257,6 +261,8 @@ keys! {
         control_group;
         /// {} | [as for the gateway](gateway.md#configuration)
         metrics: Or<Off, Metrics> = None.into(), log: LogLevel = LogLevel("info".to_owned());
+        /// {} | file that stores the data volumes of paths with a [`cap`](#several-lines)
+        usage: AbsolutePath = AbsolutePath(USAGE.into());
         peer;
     }
 
@@ -354,6 +360,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     let control_group = root.get(Keys::control_group)?;
     let Or(metrics, _) = root.value(Keys::metrics)?;
     let LogLevel(log) = root.value(Keys::log)?;
+    let AbsolutePath(usage) = root.value(Keys::usage)?;
     let peers = peers(root, &security, &mode)?;
     Ok(Tunnel {
         mode,
@@ -362,6 +369,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
         control,
         control_group,
         metrics: metrics.map(|Metrics(address)| address),
+        usage,
         log,
         peers,
     })

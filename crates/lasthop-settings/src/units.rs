@@ -300,6 +300,34 @@ impl fmt::Display for ByteSize {
     }
 }
 
+/// Volume of data as operators of networks bill it, in bytes: a GB is 10⁹ bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DataVolume(pub u64);
+
+impl DataVolume {
+    const UNITS: [Unit; 6] = [
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+    ];
+}
+
+impl FromStr for DataVolume {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        parse_in(text, &Self::UNITS, "bytes").map(Self)
+    }
+}
+
+impl fmt::Display for DataVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, &[Self::UNITS[0], Self::UNITS[1], Self::UNITS[2], ("B", 1)])
+    }
+}
+
 /// A span of time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimeSpan(pub Duration);

@@ -8,7 +8,7 @@ pub use self::amounts::{Positive, Whole};
 use lasthop_proto::channel::{Behind, DamagedFrames, Frames};
 use lasthop_proto::delay::Order;
 use lasthop_proto::link::arq::{Delivery, Protocol};
-use lasthop_proto::link::hybrid::Multipath;
+use lasthop_proto::link::hybrid::{Copies, Multipath, Tier};
 use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::{Begin, RepairPriority};
 use lasthop_proto::rate::Wrap;
@@ -491,6 +491,8 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+    Tier { "primary" = Primary, "secondary" = Secondary, "backup" = Backup, "off" = Off }
+    Copies { "none" = None, "light" = Light, "all" = All }
     Multipath { "bond" = Bond, "redundant" = Redundant, "failover" = Failover }
     LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive, "multipath" = Multipath, "airmail" = Airmail }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }

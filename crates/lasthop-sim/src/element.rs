@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lasthop_proto::link::hybrid::Terms;
 use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
 use lasthop_proto::rate::Rate;
@@ -60,6 +61,8 @@ pub struct Site<'n> {
     pub rate: Rate,
     /// Rates of the other links of its bundle from that node, if the element uses them.
     pub more: &'n [Rate],
+    /// Terms of the links of its bundle, starting with its own link.
+    pub terms: &'n [Terms],
     /// Medium access of the link.
     pub medium: &'n Medium,
     /// Root of the run's randomness.

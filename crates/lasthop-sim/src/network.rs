@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 pub use lasthop_proto::channel::DamagedFrames;
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::link::hybrid::Terms;
 use lasthop_proto::packet::{FlowId, Side};
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 pub use lasthop_proto::rate::Rate;
@@ -45,6 +46,8 @@ pub struct Network {
 pub struct Bundle {
     /// Links, at least one.
     pub links: Vec<LinkId>,
+    /// Terms on which an element uses each link.
+    pub terms: Vec<Terms>,
 }
 
 impl Network {
@@ -55,8 +58,18 @@ impl Network {
 
     /// Returns the links that an element uses besides its own: those of its bundle, if it uses several.
     pub fn more_links(&self, spec: &ElementSpec) -> &[LinkId] {
+        self.bundle(spec).map_or(&[], |bundle| &bundle.links[1..])
+    }
+
+    /// Returns the terms on which an element uses the links of its bundle, starting with its own.
+    pub fn terms(&self, spec: &ElementSpec) -> &[Terms] {
+        self.bundle(spec).map_or(&[], |bundle| &bundle.terms)
+    }
+
+    /// Returns the bundle whose links an element uses, if it uses several.
+    fn bundle(&self, spec: &ElementSpec) -> Option<&Bundle> {
         let own = |bundle: &&Bundle| spec.element.uses_bundle() && bundle.links.first() == Some(&spec.link);
-        self.bundles.iter().find(own).map_or(&[], |bundle| &bundle.links[1..])
+        self.bundles.iter().find(own)
     }
 
     /// Returns the rate of a link in the direction away from one of its ends.

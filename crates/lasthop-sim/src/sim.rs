@@ -170,6 +170,7 @@ impl Simulation {
                 node: &network.nodes[spec.node.0].name,
                 rate: network.rate_from(spec.node, spec.link),
                 more: &more,
+                terms: network.terms(spec),
                 medium: &network.links[spec.link.0].medium,
                 root,
                 watch,

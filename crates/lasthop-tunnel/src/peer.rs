@@ -1,12 +1,13 @@
 //! State of one peer: its sessions, its address, its timers.
 
+mod announcement;
 mod initiations;
 mod liveness;
 mod path;
 
 use std::net::SocketAddr;
 
-use lasthop_proto::link::hybrid::PathId;
+use lasthop_proto::link::hybrid::{PathId, Terms};
 use lasthop_proto::time::{Duration, Instant};
 
 pub(crate) use self::initiations::Freshness;
@@ -233,10 +234,42 @@ impl Peer {
                 path.configured.or(path.address)
             }
         };
-        (0..count).find_map(|step| {
-            let path = PathId(((tries + step) % count) as u8);
-            Some((path, on(self.path(path)?)?))
-        })
+        let places = || (0..count).map(|step| PathId(((tries + step) % count) as u8));
+        let to = |path: PathId| Some((path, on(self.path(path)?)?));
+        let is_on = |path: &PathId| self.path(*path).is_some_and(Path::is_on);
+        places().filter(is_on).find_map(to)
+    }
+
+    /// Starts to announce the terms on which this end uses a path.
+    pub(crate) fn announce(&mut self, now: Instant, path: PathId, terms: Terms) {
+        if let Some(path) = self.path_mut(path) {
+            path.announcement.start(now, terms);
+        }
+    }
+
+    /// Forgets the other end's terms, because it has restarted.
+    pub(crate) fn forget_terms(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.peer_terms = Terms::default());
+    }
+
+    /// Records that the other end knows the terms of a path.
+    pub(crate) fn on_terms_seen(&mut self, path: PathId, terms: Terms) {
+        if let Some(path) = self.path_mut(path) {
+            path.announcement.acknowledged(terms);
+        }
+    }
+
+    /// Sends due announcements, on all paths that this end uses: the one that they are about may be the only one to fail.
+    fn send_announcements(&mut self, now: Instant, shared: &mut Shared) {
+        let is_up = self.is_up(now);
+        for about in (0..self.path_count()).map(PathId) {
+            let Some(terms) = self.path_mut(about).and_then(|path| path.announcement.poll(now, is_up)) else { continue };
+            for path in self.used() {
+                let is_eligible = |state: &&Path| state.is_on() || path == about;
+                let Some(address) = self.path(path).filter(is_eligible).and_then(|path| path.address) else { continue };
+                self.send_to(now, path, address, (Control::Terms(about, terms), 0), shared);
+            }
+        }
     }
 
     /// Requests a handshake, unless one is in progress.
@@ -334,7 +367,10 @@ impl Peer {
     /// Sends a keep-alive on each path.
     pub(crate) fn keep_alive(&mut self, now: Instant, shared: &mut Shared) {
         for path in self.used() {
-            if let Some(address) = self.address(path) {
+            let is_due = |path: &mut Path| path.take_keepalive(now);
+            if let Some(address) = self.address(path)
+                && self.path_mut(path).is_some_and(is_due)
+            {
                 self.send_to(now, path, address, (Control::Keepalive, 0), shared);
             }
         }
@@ -409,7 +445,9 @@ impl Peer {
         let searches = self.paths.iter().filter_map(|path| path.search.as_ref()?.poll_deadline());
         let search = searches.min().filter(|_| !self.sessions.is_empty());
         let retry = self.attempt.as_ref().map(|attempt| attempt.retry_at);
-        let timers = [sessions, search, retry, self.begin_at, self.liveness.poll_deadline()];
+        let announcements = self.paths.iter().filter_map(|path| path.announcement.poll_deadline());
+        let announcement = announcements.min().filter(|_| self.sessions.iter().any(|session| session.confirmed));
+        let timers = [sessions, search, retry, self.begin_at, announcement, self.liveness.poll_deadline()];
         timers.into_iter().flatten().min()
     }
 
@@ -433,6 +471,7 @@ impl Peer {
             self.keep_alive(now, shared);
         }
         self.search_on(now, shared);
+        self.send_announcements(now, shared);
         let mut begins = self.begin_at.take_if(|at| *at <= now).is_some() && self.attempt.is_none();
         if self.attempt.as_ref().is_some_and(|attempt| attempt.retry_at <= now) {
             let given_up = self.attempt.take_if(|attempt| now.since(attempt.first_at) >= GIVE_UP);
@@ -452,9 +491,10 @@ impl Peer {
         for path in (0..self.path_count()).map(PathId) {
             let before = self.size(path);
             let Some(state) = self.path_mut(path) else { continue };
+            let is_on = state.is_on();
             let (Some(address), Some(search)) = (state.address, &mut state.search) else { continue };
-            if !is_up || usize::from(path.0) >= used {
-                // Without a session no probe can be sent: the search resumes with the next one.
+            if !is_up || !is_on || usize::from(path.0) >= used {
+                // No probe can be sent: the search resumes with the next session, or when the path is switched on.
                 search.hold(now);
                 continue;
             }

@@ -6,7 +6,7 @@ mod handshakes;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
+use lasthop_proto::link::hybrid::{MOST_PATHS, PathId, Terms};
 use lasthop_proto::time::Instant;
 
 use crate::allowed::Allowed;
@@ -177,6 +177,14 @@ impl Tunnel {
         }
     }
 
+    /// Announces the terms on which this end uses a path to a peer, which must have the capability to read them. After a
+    /// new session with [`Start::Fresh`] the peer knows none.
+    pub fn announce(&mut self, now: Instant, id: PeerId, path: PathId, terms: Terms) {
+        if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
+            peer.announce(now, path, terms);
+        }
+    }
+
     /// Returns the address of a peer on a path.
     pub fn address(&self, id: PeerId, path: PathId) -> Option<SocketAddr> {
         self.peer(id)?.address(path)
@@ -283,7 +291,7 @@ impl Tunnel {
         // The size of an answer does not count as credit for a challenge.
         let answer = match header.kind {
             Kind::Control => match Control::decode(&datagram[frames.clone()]) {
-                Some(Control::Challenge(_) | Control::Probe(_)) => wire::OVERHEAD + crate::control::SHORTEST,
+                Some(Control::Challenge(_) | Control::Probe(_) | Control::Terms(..)) => wire::OVERHEAD + crate::control::SHORTEST,
                 _ => 0,
             },
             Kind::Link => 0,
@@ -316,6 +324,14 @@ impl Tunnel {
             Control::Answer(number) => peer.answered(now, path, from, number, shared),
             Control::Probe(number) => peer.send_to(now, path, from, (Control::Seen(number), 0), shared),
             Control::Seen(number) => self.size_may_change(id, path, |search| search.seen(now, number)),
+            Control::Terms(about, terms) => {
+                peer.send_to(now, path, from, (Control::TermsSeen(about, terms), 0), shared);
+                if let Some(path) = peer.path_mut(about) {
+                    path.peer_terms = terms;
+                    shared.tell(Event::Terms { peer: id, path: about, terms });
+                }
+            }
+            Control::TermsSeen(about, terms) => peer.on_terms_seen(about, terms),
             Control::Close => {
                 peer.clear(shared);
                 shared.tell(Event::Down { peer: id });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::common;
 
 use common::{Fate, Net, address, end, millis, secs};
-use lasthop_proto::link::hybrid::PathId;
+use lasthop_proto::link::hybrid::{PathId, Terms, Tier};
 use lasthop_tunnel::{Arrival, Drop, Event, PathConfig, PeerConfig, SocketId, Start};
 
 const FIRST: PathId = PathId::FIRST;
@@ -158,4 +158,47 @@ fn a_restarted_end_hears_all_paths() {
     }
     net.run(millis(100));
     assert_eq!(net.ends[1].received_on, [(FIRST, (1 << 40) + 1), (SECOND, (1 << 40) + 1)]);
+}
+
+fn terms_at(net: &Net, which: usize) -> Vec<(PathId, Terms)> {
+    let told = net.ends[which].events.iter().filter_map(|event| match event {
+        Event::Terms { path, terms, .. } => Some((*path, *terms)),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// The path that is switched off is the only one that works.
+#[test]
+fn the_other_end_learns_the_terms_of_a_path_although_datagrams_are_lost() {
+    let mut net = net(2);
+    net.connect();
+    let mut sent = 0;
+    net.fate = Box::new(move |datagram| {
+        let is_second = datagram.from == second() || datagram.to == second();
+        sent += 1;
+        if is_second && sent % 3 == 0 { Fate::Arrives } else { Fate::Lost }
+    });
+    let (id, now) = (net.ends[0].peer, net.now);
+    net.ends[0].tunnel.announce(now, id, SECOND, Terms::of(Tier::Off));
+    net.run(secs(9));
+    let told = terms_at(&net, 1);
+    assert!(!told.is_empty() && told.iter().all(|told| *told == (SECOND, Terms::of(Tier::Off))), "{told:?}");
+    assert_eq!(terms_at(&net, 0), []);
+}
+
+/// With `keepalive` of 10 s, a backup sends one every 30 s at least, and a path that is off none.
+#[test]
+fn a_path_that_stands_by_is_kept_alive_at_low_cost() {
+    for (tier, least, most) in [(Tier::Primary, 5, 7), (Tier::Backup, 2, 3), (Tier::Off, 0, 0)] {
+        let mut net = net(2);
+        net.connect();
+        let (id, now) = (net.ends[0].peer, net.now);
+        net.ends[0].tunnel.announce(now, id, SECOND, Terms::of(tier));
+        net.run(secs(5));
+        let before = net.log.len();
+        net.run(secs(60));
+        let kept = net.log[before..].iter().filter(|sent| sent.from == second()).count();
+        assert!((least..=most).contains(&kept), "{tier:?}: {kept}");
+    }
 }

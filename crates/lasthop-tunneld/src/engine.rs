@@ -4,6 +4,7 @@
 mod bridged;
 mod events;
 mod routed;
+mod volume;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -274,6 +275,15 @@ impl Engine {
             self.remember(from.address, to);
         }
         self.take_events(now);
+        match &arrival {
+            Arrival::Link { peer, path, .. } => {
+                if let Some(link) = link_of(&mut self.links, *peer) {
+                    link.count_volume(*path, datagram.len());
+                }
+            }
+            Arrival::Taken => self.count_volume(from.address, from.socket, datagram.len()),
+            Arrival::Dropped(_) => {}
+        }
         if let Arrival::Link { peer, path, number, frames } = arrival {
             self.take_frame(now, (peer, path, number), ecn, datagram, frames);
             let path = link_of(&mut self.links, peer).and_then(|link| link.path_mut(path));
@@ -413,6 +423,7 @@ impl Engine {
             self.send_to(now, PeerId(index as u32), outbox);
         }
         while let Some(transmit) = self.tunnel.poll_transmit() {
+            self.count_volume(transmit.to, transmit.socket, transmit.bytes.len());
             let linked = self.links().find_map(|link| link.path_to(transmit.to)).and_then(|path| path.local);
             let known = self.destination(transmit.to).or(linked);
             let newest = self.newest.filter(|(from, _)| *from == transmit.to).and_then(|(_, local)| local);

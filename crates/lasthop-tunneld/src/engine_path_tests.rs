@@ -1,6 +1,6 @@
 //! Two ends with two lines between them: the first end has a socket on each, the second end one address.
 
-use lasthop_proto::link::hybrid::PathUse;
+use lasthop_proto::link::hybrid::{Copies, PathUse, Terms, Tier};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_tunnel::SocketId;
 
@@ -63,6 +63,7 @@ fn paths(end: usize, rates: [u64; 2]) -> Vec<PathPlan> {
         endpoint: (end == 0).then(|| address(1)),
         last: None,
         rate: Some(rates[line]),
+        terms: Terms::default(),
     };
     vec![path(0), path(1)]
 }
@@ -343,4 +344,126 @@ fn packets_are_as_large_as_the_narrowest_path_allows() {
     let link = world.ends[0].links_mut().next().unwrap();
     link.on_size(PathId(1), 1_200);
     assert_eq!((before, link.mtu(now)), (1442, 1_200 - crate::plan::ADDED));
+}
+
+/// Returns two ends, of which the first one, which is metered, has these terms for the second line.
+fn metered(lines: [Line; 2], terms: Terms) -> Lines {
+    let mut world = Lines::new(lines);
+    let mut plan = plan(0);
+    plan.peers[0].paths = paths(0, lines.map(|line| line.rate * 95 / 100));
+    plan.peers[0].paths[1].terms = terms;
+    plan.peers[0].keepalive = Some(10_000 * MS);
+    world.ends[0] = Engine::new(&plan, [7; 32], world.now, None).unwrap();
+    world
+}
+
+fn volumes(world: &Lines) -> [[u64; 2]; 2] {
+    [0, 1].map(|end| [0, 1].map(|path| world.link(end).paths()[path].volume.bytes))
+}
+
+/// A line that is off at one end is off at both.
+#[test]
+fn a_line_that_is_off_carries_only_announcements_in_either_direction() {
+    let mut world = metered([DSL, LTE], Terms::of(Tier::Off));
+    let last = fill(&mut world, 0, 1_000_000, 1);
+    let before = volumes(&world);
+    let last = fill(&mut world, last, 8_000_000, 3);
+    world.run(30_000);
+    for end in 0..2 {
+        assert_eq!(volumes(&world)[end][1], before[end][1]);
+        assert_eq!(world.link(end).hop.path_use(PathId(1)), PathUse::Off);
+        assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
+    }
+    // Handshake and announcement.
+    assert!(before[1][1] < 1_000, "{before:?}");
+}
+
+/// 8 Mbps leave the secondary line idle, 16 Mbps fill the primary one, and 4 Mbps later on do not.
+#[test]
+fn a_secondary_line_carries_what_the_primary_one_cannot() {
+    let mut world = metered([DSL, LTE], Terms::of(Tier::Secondary));
+    let last = fill(&mut world, 0, 8_000_000, 3);
+    let idle = volumes(&world);
+    assert!(idle.iter().all(|[first, second]| *second < *first / 100), "{idle:?}");
+    let last = fill(&mut world, last, 16_000_000, 4);
+    world.run(1_500);
+    let full = volumes(&world);
+    for end in 0..2 {
+        assert!(full[end][1] > 4_000_000, "{full:?}");
+        assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
+    }
+    let last = fill(&mut world, last, 4_000_000, 2);
+    let idle = volumes(&world);
+    fill(&mut world, last, 4_000_000, 5);
+    for end in 0..2 {
+        let more = volumes(&world)[end][1] - idle[end][1];
+        assert!(more < 10_000, "{more}");
+    }
+}
+
+#[test]
+fn a_backup_line_carries_packets_while_the_other_one_fails() {
+    let mut world = metered([DSL, LTE], Terms::of(Tier::Backup));
+    let last = fill(&mut world, 0, 2_000_000, 3);
+    let idle = volumes(&world);
+    assert!(idle.iter().all(|[first, second]| *second < *first / 100), "{idle:?}");
+    world.lines[0].is_cut = true;
+    let last = fill(&mut world, last, 2_000_000, 3);
+    let used = volumes(&world);
+    assert!(used.iter().zip(idle).all(|(used, idle)| used[1] - idle[1] > 500_000), "{used:?}");
+    world.lines[0].is_cut = false;
+    world.run(3_000);
+    let last = fill(&mut world, last, 2_000_000, 1);
+    let again = volumes(&world);
+    let last = fill(&mut world, last, 2_000_000, 4);
+    world.run(1_000);
+    for end in 0..2 {
+        assert!(volumes(&world)[end][1] - again[end][1] < 10_000);
+        assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
+    }
+}
+
+/// A call of 50 packets per second on a line that loses 5 %: its copies, and nothing else, take the backup line.
+#[test]
+fn a_backup_line_may_carry_copies_of_calls() {
+    let lossy = Line { loss: 50_000, ..DSL };
+    for copies in [Copies::None, Copies::Light] {
+        let mut world = metered([lossy, LTE], Terms { tier: Tier::Backup, copies });
+        for number in 0..1_500_u32 {
+            let mut call = packet(0, 17, 0x1388_1389, 160);
+            call[1] = 46 << 2;
+            world.offer(0, call);
+            for _ in 0..5 {
+                world.offer(0, packet(0, GRE, number, 400));
+            }
+            world.run(20);
+        }
+        let second = world.link(0).paths()[1].frames.packets;
+        match copies {
+            Copies::Light => assert!((1_000..1_600).contains(&second), "{second}"),
+            Copies::None | Copies::All => assert!(second < 100, "{second}"),
+        }
+    }
+}
+
+/// The data volume of the second line reaches its cap.
+#[test]
+fn a_limit_ends_the_use_of_a_line_at_both_ends_until_it_is_lifted() {
+    let mut world = Lines::new([DSL, LTE]);
+    let mut last = fill(&mut world, 0, 16_000_000, 2);
+    let name = world.link(0).plan.name.clone();
+    for (tier, used) in [(Tier::Off, PathUse::Off), (Tier::Backup, PathUse::Standby), (Tier::Primary, PathUse::Used)] {
+        let now = world.now;
+        world.ends[0].limit(now, &name, PathId(1), tier);
+        last = fill(&mut world, last, 2_000_000, 1);
+        for end in 0..2 {
+            assert_eq!(world.link(end).hop.path_use(PathId(1)), used, "{tier:?}, end {end}");
+        }
+    }
+    world.run(1_000);
+    for end in 0..2 {
+        let numbers = world.numbers(end);
+        let missing: Vec<_> = (0..last).filter(|number| !numbers.contains(number)).collect();
+        assert!(missing.is_empty(), "{missing:?} {:?}", world.link(1 - end).hop_counters());
+    }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
     Bundle, Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, PathId, RateRule, Repair,
-    State, Why,
+    State, Terms, Tier, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -31,8 +31,10 @@ pub const CODES: Capabilities = Capabilities(1);
 pub const BARE: Capabilities = Capabilities(2);
 /// Capability to read the number of marked packets in feedback.
 pub const MARKS: Capabilities = Capabilities(4);
+/// Capability to follow the terms that the other end announces for its paths.
+pub const TERMS: Capabilities = Capabilities(8);
 /// All capabilities of this end.
-pub const ALL: Capabilities = Capabilities(CODES.0 | BARE.0 | MARKS.0);
+pub const ALL: Capabilities = Capabilities(CODES.0 | BARE.0 | MARKS.0 | TERMS.0);
 
 /// Scheduling slack allowed for the loops of both ends, without a lower rate or packets declared lost.
 const LAG: Duration = Duration::from_millis(3);
@@ -114,6 +116,8 @@ pub struct Link {
     takes_bare: bool,
     /// True if the peer reads the number of marked packets.
     reads_marks: bool,
+    /// True if the peer follows this end's terms.
+    reads_terms: bool,
     /// State of repair at the last log message.
     state: State,
     carrier: (Carrier, u16),
@@ -134,6 +138,7 @@ impl Link {
             comparison: (plan.ab > 0).then(|| Comparison::new(plan.ab, plan.ab_keys)),
             takes_bare: false,
             reads_marks: false,
+            reads_terms: false,
             state: State::Silent,
             carrier,
             plan,
@@ -150,6 +155,7 @@ impl Link {
         self.up = true;
         self.takes_bare = capabilities.0 & BARE.0 != 0;
         self.reads_marks = capabilities.0 & MARKS.0 != 0;
+        self.reads_terms = capabilities.0 & TERMS.0 != 0;
         self.since.get_or_insert(now);
         if start == Start::Rekeyed {
             self.offer_early(now);
@@ -167,9 +173,58 @@ impl Link {
             let plan = self.plan.paths.get(usize::from(path.0));
             (rate_rule(plan.and_then(|plan| plan.rate)), self.cost(path) + crate::plan::ADDED)
         });
-        let bundle = Bundle { multipath: self.plan.multipath, more: more.collect() };
+        let bundle = Bundle { multipath: self.plan.multipath, more: more.collect(), terms: Vec::new() };
         self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost(PathId::FIRST)), &bundle);
+        self.paths.iter_mut().for_each(|path| path.peer_terms = Terms::default());
+        self.apply_terms(now);
         self.offer_early(now);
+    }
+
+    /// Returns the terms on which this end uses a path: those of the configuration, or a later tier if its data volume
+    /// requires that.
+    pub fn own_terms(&self, path: PathId) -> Terms {
+        let index = usize::from(path.0);
+        let given = self.plan.paths.get(index).map_or(Terms::default(), |path| path.terms);
+        let limit = self.paths.get(index).map_or(Tier::Primary, |path| path.limit);
+        if limit > given.tier { given.both(Terms::of(limit)) } else { given }
+    }
+
+    /// Returns the paths whose terms the other end has to know, with those terms.
+    pub fn announced(&self) -> Vec<(PathId, Terms)> {
+        if !self.reads_terms {
+            return Vec::new();
+        }
+        let terms = self.hop.path_ids().map(|path| (path, self.own_terms(path)));
+        terms.filter(|(_, terms)| *terms != Terms::default()).collect()
+    }
+
+    /// Applies the terms of both ends to the hop's paths.
+    fn apply_terms(&mut self, now: Instant) {
+        for path in self.hop.path_ids() {
+            let peer = self.paths.get(usize::from(path.0)).map_or(Terms::default(), |path| path.peer_terms);
+            let terms = self.own_terms(path).both(peer);
+            if terms != self.hop.terms(path) {
+                self.hop.set_terms(now, path, terms);
+            }
+        }
+    }
+
+    /// Handles the terms that the other end announced for a path. Returns whether they are new.
+    pub fn on_peer_terms(&mut self, now: Instant, path: PathId, terms: Terms) -> bool {
+        let Some(state) = self.path_mut(path) else { return false };
+        let is_new = std::mem::replace(&mut state.peer_terms, terms) != terms;
+        self.apply_terms(now);
+        is_new
+    }
+
+    /// Limits a path to a tier, because of its data volume. Returns whether that changes this end's terms.
+    pub fn limit(&mut self, now: Instant, path: PathId, tier: Tier) -> bool {
+        let before = self.own_terms(path);
+        if let Some(state) = self.path_mut(path) {
+            state.limit = tier;
+        }
+        self.apply_terms(now);
+        self.own_terms(path) != before
     }
 
     /// Handles the end of the session. Unacknowledged packets would be outdated in the next one.
@@ -334,7 +389,23 @@ impl Link {
         if is_repair {
             self.counters.repair.count(payload);
         }
+        self.count_volume(outgoing.path, payload);
         Some(self.path_mut(outgoing.path)?.on_frame(outgoing.packet, payload, is_repair, arm))
+    }
+
+    /// Counts a datagram on a path, in either direction, with `payload` bytes after its headers.
+    pub fn count_volume(&mut self, path: PathId, payload: usize) {
+        let headers = usize::from(self.cost(path));
+        if let Some(path) = self.path_mut(path) {
+            path.volume.count(payload + headers);
+        }
+    }
+
+    /// Returns the path on which the peer has an address, by a socket of this end.
+    pub fn path_by(&self, address: SocketAddr, socket: SocketId) -> Option<PathId> {
+        let mut paths = self.paths.iter().zip(&self.plan.paths);
+        let place = paths.position(|(path, plan)| path.address == Some(address) && plan.socket == socket.0)?;
+        Some(PathId(place as u8))
     }
 
     /// Converts a frame to one that this peer can read.

@@ -1,6 +1,7 @@
 //! Configuration with its keys read and its names resolved: everything that the worker needs.
 
 mod paths;
+pub mod terms;
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};

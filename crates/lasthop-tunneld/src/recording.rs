@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `inner` (raw IP, on a bridge Ethernet) | inbound: a packet offered to the hop, with its flow and class. Outbound: a received packet that is passed on; `back`: one that the hop gave back |
 //! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the decrypted frame of the link ([`crate::frames`]). Inbound: received. Outbound: the link sent it. With the comment `path NUMBER` if it is not the first path |
-//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings, with `multipath=USE`, and `path=RATE,HEADER` for each path after the first, if there are several: the other end restarted; `path`, the size of headers, and the number of the path if it is not the first; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
+//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings, with `multipath=USE`, and `path=RATE,HEADER` for each path after the first, if there are several: the other end restarted; `path`, the size of headers, and the number of the path if it is not the first; `terms`, the number of a path, its tier and copies; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
 //!
 //! Each frame has the comment `peer NUMBER`: links are independent. A link's decisions follow the input that caused
 //! them, with the same timestamp. Only the first [`HEAD`] bytes of packets and combinations are recorded. The head of a
@@ -28,7 +28,7 @@ pub mod replay;
 
 use lasthop_daemon::recording::{RecordFile, Recorder};
 use lasthop_proto::link::hybrid::{
-    Bundle, Frame, HopConfig, MOST_PATHS, Medium, Multipath, PathId, RateRule, Repair, Traffic,
+    Bundle, Frame, HopConfig, MOST_PATHS, Medium, Multipath, PathId, RateRule, Repair, Terms, Traffic,
 };
 use lasthop_proto::time::Duration;
 use lasthop_settings::values::Choice;
@@ -115,6 +115,8 @@ pub enum Told {
     Anew(HopConfig, Bundle),
     /// A path changed; the value is the size of the path's headers, in bytes.
     Path(PathId, u16),
+    /// The terms of a path changed.
+    Terms(PathId, Terms),
     /// A packet was offered.
     Packet {
         /// Head of the packet.
@@ -209,7 +211,7 @@ fn paths_of(words: &[&str]) -> Option<Bundle> {
         let (rate, header) = word.strip_prefix("path=")?.split_once(',')?;
         Some((rate_of(rate)?, header.parse().ok().filter(|header| *header <= MOST_HEADER)?))
     };
-    Some(Bundle { multipath, more: words.iter().map(path).collect::<Option<_>>()? })
+    Some(Bundle { multipath, more: words.iter().map(path).collect::<Option<_>>()?, terms: Vec::new() })
 }
 
 /// Formats settings as words separated by spaces.

@@ -181,7 +181,7 @@ impl From<&RuleSnapshot> for Effect {
 
 /// Returns state and statistics.
 pub(super) fn status(state: &State) -> Value {
-    let State { configuration: Gateway { bridge, limits, .. }, installed, snapshot, .. } = state;
+    let State { configuration: Gateway { bridge, limits, .. }, own: installed, snapshot, .. } = state;
     let suspended = |one: &Untreated| Suspended { untreated: one.clone(), problem: one.cause.words().to_owned() };
     state.status(GatewayStatus {
         firewall: bridge.is_none().then(|| installed.clone()),

@@ -133,7 +133,7 @@ impl Kept {
                     self.pulse.send();
                 }
                 self.pause = LOOK;
-                let restored = self.state.lock().installed.restored + 1;
+                let restored = self.state.lock().own.restored + 1;
                 self.tell(RulesState { in_place: true, restored, problem: None });
                 tracing::warn!(restored, "another program removed or changed the gateway's rules; rules restored");
             }
@@ -144,7 +144,7 @@ impl Kept {
                     retry_seconds = pause,
                     "another program removed or changed the gateway's rules, and they cannot be restored; packets pass untreated"
                 );
-                let restored = self.state.lock().installed.restored;
+                let restored = self.state.lock().own.restored;
                 self.tell(RulesState { in_place: false, restored, problem: Some(error.to_string()) });
                 self.next = Instant::now() + self.pause;
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -153,7 +153,7 @@ impl Kept {
     }
 
     fn tell(&self, rules: RulesState) {
-        self.state.lock().installed = rules;
+        self.state.lock().own = rules;
         // A full pipe wakes the reader as well.
         let _ = io::Write::write(&mut &*self.wake, &[0]);
     }

@@ -154,7 +154,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         (
             "rules_restored",
             "Times that the gateway restored rules that other programs had removed or changed",
-            state.installed.restored,
+            state.own.restored,
         ),
     ];
     for (name, help, count) in counters {
@@ -163,7 +163,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let gauges = [
         ("flows", "Connections tracked", state.snapshot.flows),
         ("worker_up", "1 if a worker is processing packets", u64::from(state.worker.is_some())),
-        ("rules_in_place", "1 if all netfilter rules are in place", u64::from(state.installed.in_place)),
+        ("rules_in_place", "1 if all netfilter rules are in place", u64::from(state.own.in_place)),
     ];
     for (name, help, value) in gauges {
         registry.register(name, help, ConstGauge::new(value));

@@ -78,7 +78,7 @@ impl Daemon for Supervisor {
     type Plan = String;
     type Order = Order;
     type Snapshot = Snapshot;
-    type Installed = RulesState;
+    type Own = RulesState;
     type Error = SupervisorError;
 
     const WHO: &'static str = control::WHO;
@@ -119,7 +119,7 @@ impl Daemon for Supervisor {
     /// Reports suspended treatments, and tells the worker whether the rules for its relay are in place.
     fn on_looked_after(&mut self, team: &mut Team<Self>) {
         let state = team.state().lock();
-        let (untreated, in_place) = (state.snapshot.untreated.clone(), state.installed.in_place);
+        let (untreated, in_place) = (state.snapshot.untreated.clone(), state.own.in_place);
         drop(state);
         self.reported.report(&untreated);
         if let Some(worker) = team.keeper().working().filter(|_| self.told != in_place) {

@@ -100,8 +100,16 @@ impl<'a> Link<'a> {
         channel: impl FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a,
     ) -> Self {
         let more = more.iter().map(|rate| (*rate, config.header)).collect();
-        let bundle = Bundle { multipath, more };
-        let end = || TwoEnded::new(config.clone()).over(&bundle);
+        Self::with_bundle(config, &Bundle { multipath, more, terms: vec![] }, channel)
+    }
+
+    /// Returns two ends with the paths of a bundle.
+    pub fn with_bundle(
+        config: HopConfig,
+        bundle: &Bundle,
+        channel: impl FnMut(Instant, usize, Port, &Packet) -> Vec<Duration> + 'a,
+    ) -> Self {
+        let end = || TwoEnded::new(config.clone()).over(bundle);
         Self {
             now: Instant::ZERO,
             ends: [end(), end()],

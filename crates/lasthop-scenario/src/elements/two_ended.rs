@@ -132,7 +132,7 @@ impl Element for TwoEnded {
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
         let more = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
-        let bundle = Bundle { multipath: self.multipath.unwrap_or_default(), more };
+        let bundle = Bundle { multipath: self.multipath.unwrap_or_default(), more, terms: site.terms.to_vec() };
         node::TwoEnded::boxed(self.config(site.rate, site.medium), &bundle, self.past.clone())
     }
 

@@ -2,15 +2,15 @@
 
 use std::net::SocketAddr;
 
-use lasthop_proto::link::hybrid::MOST_PATHS;
+use lasthop_proto::link::hybrid::{Copies, MOST_PATHS, Terms, Tier};
 use lasthop_proto::rate::Rate;
 
-use super::values::{Endpoint, Name, PathInterface};
+use super::values::{Endpoint, MonthlyCap, Name, PathInterface};
 use super::{Mode, NOT_ON_A_BRIDGE, PeerKeys, refuse_keys};
 use crate::error::{Error, Problem};
 use crate::key::{Key, Named};
 use crate::reader::Reader;
-use crate::values::{Auto, Or};
+use crate::values::{Auto, Or, Whole};
 
 /// Range of an end's sending rate.
 const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
@@ -27,6 +27,19 @@ pub struct PeerPath {
     /// Sending rate of this end on the path, in bits per second including the IP header and above, or on a bridge the
     /// Ethernet header and above; `None` means the estimated rate of the path.
     pub rate: Option<u64>,
+    /// Terms on which this end uses the path.
+    pub terms: Terms,
+    /// Limit of the data volume; `None`: unlimited.
+    pub cap: Option<Cap>,
+}
+
+/// Limit of the data volume of a path in a month, in both directions together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cap {
+    /// Maximum number of bytes, with IP headers.
+    pub bytes: u64,
+    /// Day on which a month begins, 1 to 28, in UTC.
+    pub day: u8,
 }
 
 keys! {
@@ -40,6 +53,16 @@ keys! {
         endpoint;
         /// – | as the peer's, of this path alone
         rate;
+        /// {} | carries packets at all times; `"secondary"`: while the primary paths are full for 200 ms or down; `"backup"`:
+        /// while no other works; `"off"`. The later one of both ends' tiers counts
+        tier: Tier = Tier::Primary;
+        /// by tier: `"all"`, `"light"`, `"none"`, `"none"` | packets of which it carries [copies](models/multipath.md#tiers)
+        /// besides: all, those of calls, or none
+        copies;
+        /// none | as `"20 GB/month"`, both directions, a GB of 10⁹ bytes: from 90 % on the path is a backup, then off
+        cap;
+        /// {} | day on which the month of `cap` begins, in UTC, 1 to 28
+        cap_day: Whole<1, 28> = Whole(1);
     }
 }
 
@@ -47,7 +70,7 @@ keys! {
 pub(super) fn paths(peer: &Reader<'_>, mode: &Mode) -> Result<Vec<PeerPath>, Error> {
     let only = |endpoint| {
         let rate = rate(peer, PeerKeys::rate)?;
-        Ok(vec![PeerPath { name: None, interface: None, endpoint, rate }])
+        Ok(vec![PeerPath { name: None, interface: None, endpoint, rate, terms: Terms::default(), cap: None }])
     };
     let Mode::Tun { listen, .. } = mode else {
         refuse_keys(peer, key_names!(PeerKeys: path), NOT_ON_A_BRIDGE)?;
@@ -80,9 +103,36 @@ pub(super) fn paths(peer: &Reader<'_>, mode: &Mode) -> Result<Vec<PeerPath>, Err
             let reason = "another path of this peer has the same interface and endpoint";
             return Err(table.refuse(PathKeys::name, "paths that differ in interface or endpoint", reason));
         }
-        paths.push(PeerPath { name: Some(name), interface, endpoint, rate: rate(table, PathKeys::rate)? });
+        if tables.len() < 2 {
+            let several = "requires at least two [[peer.path]]";
+            refuse_keys(table, key_names!(PathKeys: tier, copies, cap, cap_day), several)?;
+        }
+        let (terms, cap) = (terms(table)?, cap(table)?);
+        paths.push(PeerPath { name: Some(name), interface, endpoint, rate: rate(table, PathKeys::rate)?, terms, cap });
+    }
+    if let Some(last) = tables.last().filter(|_| paths.iter().all(|path| path.terms.tier == Tier::Off)) {
+        return Err(last.refuse(PathKeys::tier, "another tier", "all paths of this peer are off"));
     }
     Ok(paths)
+}
+
+/// Returns the terms of a path. A path that is off carries no copies.
+fn terms(table: &Reader<'_>) -> Result<Terms, Error> {
+    let tier = table.value(PathKeys::tier)?;
+    let copies = table.get::<Copies>(PathKeys::copies)?;
+    if tier == Tier::Off && copies.is_some() {
+        return Err(table.fail(PathKeys::copies, Problem::Conflict("not allowed with tier = \"off\"".to_owned())));
+    }
+    Ok(Terms { tier, copies: copies.unwrap_or(tier.copies()) })
+}
+
+fn cap(table: &Reader<'_>) -> Result<Option<Cap>, Error> {
+    let Some(MonthlyCap(bytes)) = table.get(PathKeys::cap)? else {
+        refuse_keys(table, key_names!(PathKeys: cap_day), "requires `cap`")?;
+        return Ok(None);
+    };
+    let Whole(day) = table.value(PathKeys::cap_day)?;
+    Ok(Some(Cap { bytes, day: day as u8 }))
 }
 
 fn rate(reader: &Reader<'_>, key: Key) -> Result<Option<u64>, Error> {

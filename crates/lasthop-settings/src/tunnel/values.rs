@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use crate::daemon::{AbsolutePath, Address};
 use crate::document::{Data, quote};
 use crate::reader::Value;
+use crate::units::DataVolume;
 
 /// Returns the text in `data`.
 fn text(data: &Data) -> Result<&str, String> {
@@ -120,6 +121,27 @@ impl Value for Metrics {
     }
     fn show(&self) -> String {
         quote(&self.0.to_string())
+    }
+}
+
+/// Data volume of a month, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct MonthlyCap(pub u64);
+
+/// Minimum data volume of a month: keep-alives alone take some of it.
+const LEAST_CAP: u64 = 1_000_000;
+
+impl Value for MonthlyCap {
+    fn expected() -> String {
+        "a data volume of at least 1 MB per month, e.g. \"20 GB/month\" (MB, GB, TB)".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let volume = text(data)?.strip_suffix("/month").ok_or("`/month` is missing at its end")?;
+        let DataVolume(bytes) = volume.trim_end().parse().map_err(|error: crate::units::UnitError| error.to_string())?;
+        if bytes < LEAST_CAP { Err(String::new()) } else { Ok(Self(bytes)) }
+    }
+    fn show(&self) -> String {
+        quote(&format!("{}/month", DataVolume(self.0)))
     }
 }
 

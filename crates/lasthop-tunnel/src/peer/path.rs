@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::{Terms, Tier};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::Shared;
+use super::announcement::Announcement;
 use crate::control::SHORTEST;
 use crate::entropy::Entropy;
 use crate::pmtu::Search;
@@ -13,6 +15,10 @@ use crate::wire::OVERHEAD;
 
 /// Initial time between challenges to an address; it doubles each time.
 const CHALLENGE_GAP: Duration = Duration::from_millis(250);
+
+/// Minimum interval between keep-alives on a path that is not primary. Address translators keep an entry for 30 s and
+/// more.
+const STANDBY_KEEPALIVE: Duration = Duration::from_secs(25);
 
 /// Address to which the peer may have moved.
 struct Candidate {
@@ -38,11 +44,51 @@ pub(crate) struct Path {
     pub(crate) next_link: u64,
     /// One more than the largest number of a link packet that arrived.
     pub(crate) expected: u64,
+    /// Announcement of this end's terms.
+    pub(super) announcement: Announcement,
+    /// Terms of the other end.
+    pub(crate) peer_terms: Terms,
+    /// Time of the last keep-alive.
+    kept_alive: Option<Instant>,
 }
 
 impl Path {
     pub(crate) fn new(PathConfig { endpoint, socket }: PathConfig) -> Self {
-        Self { configured: endpoint, socket, address: None, candidate: None, search: None, next_link: 0, expected: 0 }
+        Self {
+            configured: endpoint,
+            socket,
+            address: None,
+            candidate: None,
+            search: None,
+            next_link: 0,
+            expected: 0,
+            announcement: Announcement::default(),
+            peer_terms: Terms::default(),
+            kept_alive: None,
+        }
+    }
+
+    /// Returns the later one of both ends' tiers.
+    fn tier(&self) -> Tier {
+        self.announcement.terms().both(self.peer_terms).tier
+    }
+
+    /// Returns whether both ends use the path.
+    pub(super) fn is_on(&self) -> bool {
+        self.tier() != Tier::Off
+    }
+
+    /// Returns whether a keep-alive is to be sent, and counts it as sent. Of a path that is not primary, few suffice.
+    pub(super) fn take_keepalive(&mut self, now: Instant) -> bool {
+        let is_due = match self.tier() {
+            Tier::Primary => true,
+            Tier::Secondary | Tier::Backup => self.kept_alive.is_none_or(|last| now.since(last) >= STANDBY_KEEPALIVE),
+            Tier::Off => false,
+        };
+        if is_due {
+            self.kept_alive = Some(now);
+        }
+        is_due
     }
 
     /// Returns the bytes of UDP payload that are known to pass.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use ipnet::IpNet;
-use lasthop_proto::link::hybrid::PathId;
+use lasthop_proto::link::hybrid::{PathId, Terms};
 use lasthop_proto::time::Duration;
 
 use crate::carrier::Carrier;
@@ -174,6 +174,15 @@ pub enum Event {
         path: PathId,
         /// Bytes of UDP payload that pass.
         size: u16,
+    },
+    /// The peer announced the terms on which it uses a path. It may repeat an announcement.
+    Terms {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// Terms of the peer.
+        terms: Terms,
     },
     /// The peer has seen a later time of our clock, which was set back. The handshake continues with that time.
     ClockBehind {

@@ -272,6 +272,7 @@ impl crate::peer::Peer {
         if start == Start::Fresh {
             // The other end's link restarts at the number in its hello.
             self.expect_from(hello.next);
+            self.forget_terms();
         }
         shared.tell(Event::Up { peer: self.id, capabilities: own.both(hello.capabilities), paths, start });
     }

@@ -81,7 +81,7 @@ pub(super) fn status(state: &State) -> Value {
         Mode::Tun { listen, .. } => ("tun", Some(listen.to_string()), None),
         Mode::Bridge { interface } => ("bridge", None, Some(interface.clone())),
     };
-    let (device, mode, snapshot) = (device.clone(), mode.to_owned(), state.snapshot.clone());
+    let (device, mode, snapshot) = (device.clone(), mode.to_owned(), state.snapshot.clone().with(&state.own));
     state.status(TunnelStatus { device, mode, listen, interface, snapshot })
 }
 

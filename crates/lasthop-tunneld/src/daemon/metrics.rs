@@ -62,7 +62,7 @@ pub fn encode(state: &State) -> Result<String, fmt::Error> {
     registry.register_with_unit("uptime", "Time since the tunnel started", Unit::Seconds, uptime);
     registry.register("worker_restarts", "Worker restarts", ConstCounter::new(state.restarts));
     registry.register("reloads", "Successful configuration reloads", ConstCounter::new(state.reloads));
-    register_snapshot(&mut registry, &state.snapshot);
+    register_snapshot(&mut registry, &state.snapshot.clone().with(&state.own));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
@@ -176,7 +176,8 @@ fn register_paths(registry: &mut Registry, peers: &[PeerSnapshot]) {
     if paths().next().is_none() {
         return;
     }
-    let bytes: [(&str, &str, Read<u64>); 2] = [
+    let bytes: [(&str, &str, Read<u64>); 3] = [
+        ("path_volume", "Bytes of datagrams on the path in both directions, with headers", |path| path.volume.bytes),
         ("path_framed", "Bytes of datagrams with link frames sent on the path", |path| path.frames.bytes),
         ("path_repair", "Bytes of datagrams with link frames for repair sent on the path", |path| path.repair.bytes),
     ];
@@ -191,6 +192,14 @@ fn register_paths(registry: &mut Registry, peers: &[PeerSnapshot]) {
     ];
     for (name, help, read) in gauges {
         registry.register(name, help, gauges_of(paths().map(|(label, path)| (label, read(path)))));
+    }
+    let volumes: [(&str, &str, Read<Option<u64>>); 2] = [
+        ("path_cap", "Maximum data volume of the path in a month", |path| path.cap_bytes),
+        ("path_month", "Data volume of the path in the current month", |path| path.month_bytes),
+    ];
+    for (name, help, read) in volumes {
+        let family = gauges_of(paths().filter_map(|(label, path)| Some((label, read(path)? as f64))));
+        registry.register_with_unit(name, help, Unit::Bytes, family);
     }
     let family = gauges_of(paths().filter_map(|(label, path)| Some((label, path.rtt_seconds?))));
     registry.register_with_unit("path_round_trip", "Round-trip time of the path", Unit::Seconds, family);

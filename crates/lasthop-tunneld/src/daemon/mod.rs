@@ -7,6 +7,7 @@
 //! | [`order`] | messages between the two |
 //! | [`snapshot`] | statistics of a worker |
 //! | [`state`] | state that the supervisor shares with its threads |
+//! | [`usage`] | data volumes of paths with a cap |
 //! | [`control`] | answers on the control socket |
 //! | [`metrics`] | metrics for Prometheus |
 
@@ -16,4 +17,5 @@ pub mod order;
 pub mod snapshot;
 pub mod state;
 pub mod supervisor;
+pub mod usage;
 pub mod worker;

@@ -1,11 +1,13 @@
 //! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
-use lasthop_proto::link::hybrid::{Counters, PathId, PathUse};
+use lasthop_proto::link::hybrid::{Counters, PathId, PathUse, Tier};
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_settings::values::Choice;
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::usage::{PathUsage, Usages};
 use crate::comparison::{ArmCounters, Findings};
 use crate::engine::{Engine, Hearing};
 use crate::link::{Link, LinkCounters, Tally, shown};
@@ -122,8 +124,18 @@ pub struct PathSnapshot {
     /// True if the rate is found automatically.
     pub finds_rate: bool,
     /// State: that of repair as of the peer, "standby" if another path carries all packets, "untried" if none was sent,
-    /// "down" if nothing is answered, or "unused" if the other end has no such path.
+    /// "down" if nothing is answered, "off" if its tier is, or "unused" if the other end has no such path.
     pub state: String,
+    /// Tier: the later one of both ends'.
+    pub tier: String,
+    /// Earliest tier that the data volume permits.
+    pub limit: String,
+    /// Datagrams in both directions since the worker's start, with IP or Ethernet headers.
+    pub volume: Count,
+    /// Maximum number of bytes in a month, of a path with a cap.
+    pub cap_bytes: Option<u64>,
+    /// Number of bytes in the current month, of a path with a cap.
+    pub month_bytes: Option<u64>,
     /// Round-trip time, in seconds, if known.
     pub rtt_seconds: Option<f64>,
     /// Share of datagrams to the peer that were lost in the last 2 s.
@@ -240,6 +252,18 @@ impl ComparisonSnapshot {
 }
 
 impl Snapshot {
+    /// Returns the statistics with the data volumes of paths.
+    pub fn with(mut self, usages: &Usages) -> Self {
+        for peer in &mut self.peers {
+            for path in &mut peer.paths {
+                if let Some(usage) = usages.get(&(peer.name.clone(), path.name.clone())) {
+                    path.add_usage(usage);
+                }
+            }
+        }
+        self
+    }
+
     /// Returns the statistics of an engine.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
         let (hearings, in_front) = (engine.hearings(now), engine.in_front());
@@ -291,7 +315,10 @@ impl PathSnapshot {
             Some(PathUse::Standby) => "standby",
             Some(PathUse::Untried) => "untried",
             Some(PathUse::Down) => "down",
+            Some(PathUse::Off) => "off",
         };
+        let tier = if is_used { link.hop.terms(path).tier } else { link.own_terms(path).tier };
+        let name = |tier: Tier| tier.name().unwrap_or_default().to_owned();
         Self {
             name: plan.name.clone(),
             address: link_path.address.map(shown),
@@ -302,17 +329,27 @@ impl PathSnapshot {
             loss: loss as f64 / 1e6,
             frames: link_path.frames.into(),
             repair: link_path.repair.into(),
+            tier: name(tier),
+            limit: name(link_path.limit),
+            volume: link_path.volume.into(),
+            cap_bytes: None,
+            month_bytes: None,
         }
+    }
+
+    /// Adds the data volume of the current month.
+    pub fn add_usage(&mut self, usage: &PathUsage) {
+        (self.cap_bytes, self.month_bytes) = (Some(usage.cap.bytes), Some(usage.bytes));
     }
 
     /// Returns whether packets are sent on the path.
     fn is_in_use(&self) -> bool {
-        !["unused", "standby", "untried", "down"].contains(&self.state.as_str())
+        !["unused", "standby", "untried", "down", "off"].contains(&self.state.as_str())
     }
 
     /// Returns whether packets can be sent on the path, as far as it is known.
     pub fn works(&self) -> bool {
-        !["unused", "down"].contains(&self.state.as_str())
+        !["unused", "down", "off"].contains(&self.state.as_str())
     }
 }
 

@@ -4,6 +4,7 @@ use lasthop_daemon::supervision;
 use lasthop_settings::tunnel::Tunnel;
 
 use crate::daemon::snapshot::Snapshot;
+use crate::daemon::usage::Usages;
 
 /// State of the tunnel.
-pub type State = supervision::State<Tunnel, Snapshot>;
+pub type State = supervision::State<Tunnel, Snapshot, Usages>;

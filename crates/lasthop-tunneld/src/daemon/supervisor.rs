@@ -4,17 +4,20 @@
 use std::mem::discriminant;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use ipnet::IpNet;
 use lasthop_daemon::child::{Worker, WorkerProgram, let_end};
 use lasthop_daemon::finding::Finding;
 use lasthop_daemon::supervision::{self, Answers, Daemon, Interfaces, Team};
-use lasthop_proto::time::Duration;
+use lasthop_proto::link::hybrid::{Terms, Tier};
 use lasthop_settings::tunnel::{Mode, Security, Tunnel};
+use lasthop_settings::values::Choice;
 
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
 use crate::daemon::state::State;
+use crate::daemon::usage::{Meter, PathUsage, Usages};
 use crate::daemon::{control, metrics};
 use crate::plan::{Plan, PlanError};
 use crate::{WHO, check};
@@ -66,7 +69,7 @@ fn trusted(tunnel: &Tunnel) -> Option<&str> {
     if let Security::None { trusted_interface, .. } = &tunnel.security { Some(trusted_interface) } else { None }
 }
 
-fn silence(tunnel: &Tunnel) -> Option<Duration> {
+fn silence(tunnel: &Tunnel) -> Option<lasthop_proto::time::Duration> {
     tunnel.peers.first().map(|peer| peer.silence)
 }
 
@@ -90,11 +93,62 @@ pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
 ///
 /// Returns an error if it cannot start or continue.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
-    supervision::run(path, program, tell_level, |_, plan, _| Ok(Supervisor { plan }))
+    supervision::run(path, program, tell_level, |state, plan, _| {
+        let meter = Meter::new(&state.lock().configuration);
+        Ok(Supervisor { plan, meter, metered: None })
+    })
 }
 
 struct Supervisor {
     plan: Plan,
+    meter: Meter,
+    /// Time at which the data volumes were last added.
+    metered: Option<Instant>,
+}
+
+/// Interval between additions of data volumes: that of a worker's reports.
+const METER: Duration = Duration::from_millis(250);
+
+impl Supervisor {
+    /// Adds the data volumes of paths, and limits paths whose cap is nearly or entirely used.
+    fn meter(&mut self, team: &mut Team<Self>) {
+        let (tunnel, snapshot) = {
+            let state = team.state().lock();
+            let has_caps = state.configuration.peers.iter().flat_map(|peer| &peer.paths).any(|path| path.cap.is_some());
+            let paths = || state.snapshot.peers.iter().flat_map(|peer| &peer.paths);
+            // A reload may have removed the caps of limited paths.
+            if !has_caps && paths().all(|path| Some(path.limit.as_str()) == Tier::Primary.name()) {
+                return;
+            }
+            (state.configuration.clone(), state.snapshot.clone())
+        };
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.meter.add(wall, &tunnel, &snapshot);
+        self.meter.store(Instant::now());
+        let usages = self.meter.usages(&tunnel);
+        for order in limits(&snapshot, &usages) {
+            if let Some(worker) = team.keeper().working() {
+                // A worker that does not receive it does not report the limit, and gets it again.
+                let _ = worker.channel.send(&order);
+            }
+        }
+        team.state().lock().own = usages;
+    }
+}
+
+/// Returns the orders that limit paths according to their data volumes.
+fn limits(snapshot: &Snapshot, usages: &Usages) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for peer in &snapshot.peers {
+        for (path, number) in peer.paths.iter().zip(0..) {
+            let usage = usages.get(&(peer.name.clone(), path.name.clone()));
+            let tier = usage.map_or(Tier::Primary, PathUsage::tier);
+            if Some(path.limit.as_str()) != tier.name() {
+                orders.push(Order::Limit { peer: peer.name.clone(), path: number, terms: Terms::of(tier) });
+            }
+        }
+    }
+    orders
 }
 
 impl Daemon for Supervisor {
@@ -102,7 +156,7 @@ impl Daemon for Supervisor {
     type Plan = Plan;
     type Order = Order;
     type Snapshot = Snapshot;
-    type Installed = ();
+    type Own = Usages;
     type Error = SupervisorError;
 
     const WHO: &'static str = WHO;
@@ -134,6 +188,7 @@ impl Daemon for Supervisor {
             // It is compiled into a program in the kernel.
             ("peer.silence", interface(tunnel).is_some() && silence(tunnel) != silence(old)),
             ("address", address(tunnel) != address(old)),
+            ("usage", tunnel.usage != old.usage),
             ("peer.path.interface", plan.interfaces != self.plan.interfaces),
         ]
     }
@@ -157,6 +212,14 @@ impl Daemon for Supervisor {
         Ok(())
     }
 
+    fn on_looked_after(&mut self, team: &mut Team<Self>) {
+        let now = Instant::now();
+        if self.metered.is_none_or(|metered| now.saturating_duration_since(metered) >= METER) {
+            self.metered = Some(now);
+            self.meter(team);
+        }
+    }
+
     /// Lets the worker notify its peers, and ends it.
     fn stop(&mut self, team: &mut Team<Self>) -> Result<(), SupervisorError> {
         if let Some(Worker { child, channel, .. }) = team.keeper().take() {
@@ -164,6 +227,7 @@ impl Daemon for Supervisor {
             let _ = channel.send(&Order::Close);
             let_end(child);
         }
+        self.meter.store_now();
         Ok(())
     }
 }

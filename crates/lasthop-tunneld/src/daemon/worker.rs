@@ -11,6 +11,7 @@ use lasthop_daemon::recording::{RecordFile, RecordTo};
 use lasthop_daemon::system_error::{SystemError, system};
 pub use lasthop_daemon::worker::Ending;
 use lasthop_daemon::worker::{self, Heart, NoOrder, Outcome, Work};
+use lasthop_proto::link::hybrid::PathId;
 use lasthop_sys::clock::BootClock;
 use lasthop_sys::privileges::Tasks;
 
@@ -141,7 +142,14 @@ impl Work for Worker {
     }
 
     fn obey(&mut self, order: Order) -> Result<Outcome, WorkerError> {
-        let Order::Configure(plan) = order else { return Ok(Outcome::End) };
+        let plan = match order {
+            Order::Configure(plan) => plan,
+            Order::Limit { peer, path, terms } => {
+                self.engine.limit(self.clock.now(), &peer, PathId(path), terms.tier);
+                return Ok(Outcome::Unanswered);
+            }
+            Order::Close => return Ok(Outcome::End),
+        };
         // Routes first: if other routes conflict, the change fails without effect.
         match self.path.reconfigure(&plan) {
             Ok(()) => {

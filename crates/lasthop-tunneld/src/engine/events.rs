@@ -18,6 +18,7 @@ impl Engine {
                 | Event::Unreachable { peer }
                 | Event::Path { peer, .. }
                 | Event::Size { peer, .. }
+                | Event::Terms { peer, .. }
                 | Event::ClockBehind { peer }
                 | Event::Version { peer, .. } => peer,
                 Event::Refused { address, key } => {
@@ -46,7 +47,7 @@ impl Engine {
                 Event::Version { version, .. } => {
                     tracing::error!(peer = name, version, "the peer uses another protocol version")
                 }
-                Event::Refused { .. } => {}
+                Event::Terms { .. } | Event::Refused { .. } => {}
             }
             if matches!(self.inner, Inner::Bridged(_))
                 && matches!(event, Event::Up { start: Start::Fresh, .. } | Event::Down { .. })
@@ -56,7 +57,20 @@ impl Engine {
             let local = if let Event::Path { address, .. } = event { self.destination(address) } else { None };
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             match event {
-                Event::Up { capabilities, paths, start, .. } => link.on_up(now, capabilities, paths, start),
+                Event::Up { capabilities, paths, start, .. } => {
+                    link.on_up(now, capabilities, paths, start);
+                    if start == Start::Fresh {
+                        for (path, terms) in link.announced() {
+                            self.tunnel.announce(now, peer, path, terms);
+                        }
+                    }
+                }
+                Event::Terms { path, terms, .. } => {
+                    if link.on_peer_terms(now, path, terms) {
+                        let (name, path) = (link.plan.name.as_str(), link.path_name(path));
+                        tracing::info!(peer = name, path, tier = ?terms.tier, "the peer changed the tier of a path");
+                    }
+                }
                 Event::Down { .. } => {
                     link.on_down(now);
                     self.take_items(now, peer);

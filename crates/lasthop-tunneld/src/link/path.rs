@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
-use lasthop_proto::link::hybrid::{Fate, PacketNumber};
+use lasthop_proto::link::hybrid::{Fate, PacketNumber, Terms, Tier};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::Tally;
@@ -35,6 +35,12 @@ pub struct LinkPath {
     pub frames: Tally,
     /// Repair among these datagrams.
     pub repair: Tally,
+    /// All datagrams in both directions, with their IP or Ethernet headers.
+    pub volume: Tally,
+    /// Terms that the other end announced.
+    pub peer_terms: Terms,
+    /// Earliest tier that the data volume permits.
+    pub limit: Tier,
 }
 
 impl Default for LinkPath {
@@ -49,6 +55,9 @@ impl Default for LinkPath {
             optimistic_until: None,
             frames: Tally::default(),
             repair: Tally::default(),
+            volume: Tally::default(),
+            peer_terms: Terms::default(),
+            limit: Tier::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use lasthop_proto::link::hybrid::Terms;
 use lasthop_settings::tunnel::{Mode, Peer, PeerPath};
 use lasthop_tunnel::{Mac, PathConfig, SocketId};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct PathPlan {
     pub last: Option<SocketAddr>,
     /// Rate at which this end sends on the path, in bits per second; `None` to find it automatically.
     pub rate: Option<u64>,
+    /// Terms on which this end uses the path.
+    #[serde(with = "super::terms")]
+    pub terms: Terms,
 }
 
 impl PathPlan {
@@ -74,5 +78,6 @@ pub(super) fn path_plan(
     };
     let place = interfaces.iter().position(|interface| Some(interface) == path.interface.as_ref());
     let socket = place.map_or(0, |place| place as u8 + 1);
-    Ok(PathPlan { name: path.name.clone().unwrap_or_default(), socket, endpoint, last: None, rate: path.rate })
+    let (name, rate, terms) = (path.name.clone().unwrap_or_default(), path.rate, path.terms);
+    Ok(PathPlan { name, socket, endpoint, last: None, rate, terms })
 }

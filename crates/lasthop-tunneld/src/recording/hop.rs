@@ -6,12 +6,13 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::{INBOUND, OUTBOUND, Recorder, of_text, stamp};
-use lasthop_proto::link::hybrid::{Bundle, Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId};
+use lasthop_proto::link::hybrid::{Bundle, Fate, Frame, Hop, HopConfig, Item, Outgoing, PacketNumber, PathId, Terms};
 use lasthop_proto::time::{Duration, Instant};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 
 use super::{END, HOP, Head, INNER, KINDS, captured, words_of, words_of_paths};
 use crate::inner::packet::Packet;
+use crate::plan::terms;
 
 /// Recording shared by all links of an end.
 pub type SharedRecorder = Rc<RefCell<Recorder>>;
@@ -69,6 +70,12 @@ impl RecordedHop {
             PathId(path) => format!("path {header} {path}"),
         });
         self.hop.on_new_path(path, header);
+    }
+
+    /// Calls [`Hop::set_terms`].
+    pub fn set_terms(&mut self, now: Instant, path: PathId, terms: Terms) {
+        self.event(now, || format!("terms {} {}", path.0, terms::words_of(terms).unwrap_or_default()));
+        self.hop.set_terms(path, terms);
     }
 
     /// Calls [`Hop::handle_item`].

@@ -151,6 +151,12 @@ impl Player {
                 }
                 node.hop_mut().on_new_path(*path, *header);
             }
+            Told::Terms(path, terms) => {
+                if !node.hop().has_path(*path) {
+                    return Err("the link has no such path");
+                }
+                node.hop_mut().set_terms(*path, *terms);
+            }
             Told::Packet { head, flow, traffic } => {
                 let packet = packet(head).ok_or("not the head of a packet")?;
                 node.handle_packet(now, Port::WIRED, outer(packet.told(*flow, *traffic)));

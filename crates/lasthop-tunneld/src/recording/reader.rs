@@ -15,6 +15,7 @@ use super::{
 };
 use crate::frames::DATA;
 use crate::inner::frame::{LENGTH, LONGEST};
+use crate::plan::terms::terms_of;
 
 /// Length of a frame's number, in bytes.
 const NUMBER: usize = 4;
@@ -152,6 +153,11 @@ fn event(text: &str) -> Option<Told> {
             let header = header.parse().ok().filter(|header| *header <= super::MOST_HEADER)?;
             let path = path.parse().ok().filter(|path| *path < MOST_PATHS)?;
             Some(Told::Path(PathId(path), header))
+        }
+        ("terms", rest) => {
+            let (path, terms) = rest.split_once(' ')?;
+            let path = path.parse().ok().filter(|path| *path < MOST_PATHS)?;
+            Some(Told::Terms(PathId(path), terms_of(terms)?))
         }
         ("timeout", "") => Some(Told::Timeout),
         ("pause", "") => Some(Told::Poll),

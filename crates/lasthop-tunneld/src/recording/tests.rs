@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::recording::reader::ReadError;
-use lasthop_proto::link::hybrid::{Bundle, Feedback, Item, Multipath, Outgoing, PacketNumber, PathId, Symbol};
+use lasthop_proto::link::hybrid::{Bundle, Feedback, Item, Multipath, Outgoing, PacketNumber, PathId, Symbol, Terms, Tier};
 use lasthop_proto::packet::{Flags, Options, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
@@ -143,7 +143,7 @@ fn replayed(bytes: &[u8]) -> Result<Comparison, ReadError> {
 fn eventful(repair: Repair, more: usize) -> Vec<u8> {
     let mut world = World::new(repair, 80, LIMIT);
     let multipath = if more == 2 { Multipath::Redundant } else { Multipath::Bond };
-    let bundle = Bundle { multipath, more: vec![(RateRule::Fixed(8_000_000), 60); more] };
+    let bundle = Bundle { multipath, more: vec![(RateRule::Fixed(8_000_000), 60); more], terms: Vec::new() };
     for number in 0..3000_u64 {
         for end in 0..2 {
             let flow = (world.draw() % 7) as u32 * 0x1fff_ffff;
@@ -162,6 +162,7 @@ fn eventful(repair: Repair, more: usize) -> Vec<u8> {
                     end.begin_anew(now, HopConfig { rate: RateRule::Auto, ..config(repair) }, &bundle);
                 }
             }
+            1900 if more > 0 => world.ends[0].set_terms(now, PathId(more as u8), Terms::of(Tier::Secondary)),
             2100 if more > 0 => world.ends[0].on_new_path(now, PathId(more as u8), 78),
             2500 => {
                 world.ends[0].give_back(now);

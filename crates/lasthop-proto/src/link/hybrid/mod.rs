@@ -36,6 +36,7 @@ mod send;
 mod settings;
 mod status;
 mod symbols;
+mod tiers;
 mod transmissions;
 mod windows;
 
@@ -50,6 +51,7 @@ pub use self::header::Header;
 pub use self::image::Carried;
 pub use self::numbers::{PacketNumber, PathId, Symbol, Window, expand};
 pub use self::settings::{Bundle, Counters, HopConfig, Medium, Multipath, PathUse, Repair, Reports, Share, Sizes};
+pub use self::tiers::{Copies, Terms, Tier};
 pub use self::transmissions::Fate;
 
 use self::ahead::Ahead;
@@ -61,6 +63,7 @@ use self::path::Path;
 use self::receiver::Receiver;
 use self::redundancy::Due;
 use self::symbols::{RepairRule, Symbols};
+use self::tiers::Overflow;
 pub use crate::packet::Image;
 use crate::time::{Duration, Instant};
 
@@ -113,6 +116,8 @@ pub struct Hop<I: Item> {
     paths: Vec<Path>,
     /// Use of several paths.
     multipath: Multipath,
+    /// Use of secondary paths.
+    overflow: Overflow,
     /// Packets without repair that wait for a path, if there are several.
     bare: VecDeque<I>,
     /// Time until which idle paths are probed, if there are several.
@@ -143,6 +148,7 @@ impl<I: Item> Hop<I> {
             decoder: Decoder::new(),
             paths: Vec::from([path]),
             multipath: Multipath::default(),
+            overflow: Overflow::default(),
             bare: VecDeque::new(),
             active_until: None,
             polled: Instant::ZERO,
@@ -166,6 +172,9 @@ impl<I: Item> Hop<I> {
         let room = usize::from(MOST_PATHS).saturating_sub(self.paths.len());
         for &(rate, header) in bundle.more.iter().take(room) {
             self.add_path(rate, header);
+        }
+        for (path, terms) in self.paths.iter_mut().zip(&bundle.terms) {
+            path.terms = *terms;
         }
     }
 

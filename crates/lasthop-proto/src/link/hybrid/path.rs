@@ -7,12 +7,14 @@ use super::feedback::Account;
 use super::history::History;
 use super::mean::Mean;
 use super::settings::Reports;
+use super::tiers::{Terms, Tier};
 use super::transmissions::Transmissions;
 use crate::time::{Duration, Instant};
 
 /// A path. Each path has its own packet numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
+    pub terms: Terms,
     /// Bytes that the hop adds to each packet.
     pub header: u16,
     pub control: Control,
@@ -80,6 +82,7 @@ impl Path {
     /// Returns a path on which nothing was sent or received.
     pub fn new(rate: RateRule, header: u16, reports: Reports) -> Self {
         Self {
+            terms: Terms::default(),
             header,
             control: Control::new(rate),
             detector: Detector::new(),
@@ -121,6 +124,16 @@ impl Path {
     /// Returns whether the other end has stopped answering.
     pub const fn is_suspect(&self) -> bool {
         self.suspect
+    }
+
+    /// Returns whether the path may carry frames at all.
+    pub fn is_on(&self) -> bool {
+        self.terms.tier != Tier::Off
+    }
+
+    /// Returns whether a probe is to be sent now.
+    pub fn must_probe(&self) -> bool {
+        self.probe && self.is_on()
     }
 
     /// Returns whether the path's delay is known, and the other end answers.

@@ -6,7 +6,8 @@
 //! in order. If fewer packets are waiting, the path stays idle, because the faster paths deliver all of them sooner.
 //!
 //! Of a [`Multipath::Redundant`] hop, the best path takes all packets, and the next best one copies of them. Of a
-//! [`Multipath::Failover`] hop, only the first path that works is used.
+//! [`Multipath::Failover`] hop, only the first path that works is used. Of all hops, only the paths of the open tiers
+//! are used (`tiers.rs`).
 
 use super::feedback::LONGEST;
 use super::frame::{Class, Frame, Item, Label, Traffic, Why};
@@ -14,7 +15,8 @@ use super::limits;
 use super::numbers::{PathId, Symbol};
 use super::path::Path;
 use super::settings::Multipath;
-use super::symbols::Rank;
+use super::symbols::{Again, Rank, Target};
+use super::tiers::{Copies, Terms, Tier};
 use super::{Hop, MOST_PATHS, Outgoing};
 use crate::time::{Duration, Instant};
 
@@ -27,8 +29,34 @@ const MOST_LIGHT: usize = 256;
 /// Time after which a path that carries nothing is probed, so that its delay stays known.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// The same for a path that is not primary: shorter than address translators keep an entry.
+const STANDBY_QUIET: Duration = Duration::from_secs(25);
+
 /// Time after the last packet for which idle paths are probed.
 const ACTIVE: Duration = Duration::from_secs(10);
+
+/// Paths for planned transmissions at a time.
+pub(super) struct Targets {
+    /// Paths of copies of packets sent on each path, if all packets are copied.
+    all: Option<[Option<PathId>; MOST_PATHS as usize]>,
+    /// Best usable path, and the best one besides it.
+    bulk: [Option<PathId>; 2],
+    /// The same of the paths that carry copies of calls.
+    calls: [Option<PathId>; 2],
+}
+
+impl Targets {
+    /// Returns the path of a planned transmission.
+    pub fn of(&self, again: &Again) -> Option<PathId> {
+        let besides = |[first, second]: [Option<PathId>; 2], path: PathId| if first == Some(path) { second } else { first };
+        match (again.to, self.all) {
+            (Target::Best, _) => self.bulk[0],
+            (Target::Other(path) | Target::Copy(path), Some(all)) => all[path.index()],
+            (Target::Other(path), None) => besides(self.bulk, path),
+            (Target::Copy(path), None) => besides(self.calls, path),
+        }
+    }
+}
 
 impl<I: Item> Hop<I> {
     /// Returns whether there is a choice of paths.
@@ -40,13 +68,53 @@ impl<I: Item> Hop<I> {
     /// any path is known, it is the first one that is not known to be silent.
     pub(super) fn is_usable(&self, path: PathId) -> bool {
         let state = self.path(path);
-        if let Some(first) = self.paths.iter().position(Path::is_proven) {
+        if let Some(first) = self.first(Path::is_proven) {
             return match self.multipath {
-                Multipath::Bond | Multipath::Redundant => state.is_proven(),
-                Multipath::Failover => first == path.index(),
+                Multipath::Bond | Multipath::Redundant => {
+                    state.is_proven() && state.terms.tier <= self.open_tier(self.path(first).terms.tier)
+                }
+                Multipath::Failover => first == path,
             };
         }
-        self.paths.iter().position(|path| !path.is_suspect()) == Some(path.index())
+        self.first(|path| !path.is_suspect()) == Some(path)
+    }
+
+    /// Returns the first path of the earliest tier among those that `is_eligible` accepts.
+    fn first(&self, is_eligible: impl Fn(&Path) -> bool) -> Option<PathId> {
+        let eligible = self.path_ids().filter(|path| self.path(*path).is_on() && is_eligible(self.path(*path)));
+        eligible.min_by_key(|path| self.path(*path).terms.tier)
+    }
+
+    /// Returns the last tier that carries packets, if the earliest one with a path that works is `first`.
+    fn open_tier(&self, first: Tier) -> Tier {
+        if first == Tier::Primary && self.overflow.is_open() { Tier::Secondary } else { first }
+    }
+
+    /// Records a time at which no frame may be sent: it shows whether the primary paths are full.
+    pub(super) fn watch_overflow(&mut self, now: Instant) {
+        if self.is_plain() {
+            return;
+        }
+        let primary = self.paths.iter().filter(|path| path.terms.tier == Tier::Primary && path.is_proven());
+        let rate = primary.map(|path| path.control.rate()).fold(0, u64::saturating_add);
+        let sent = self.paths.iter().map(|path| path.control.pacer.total()).sum();
+        let waits = self.has_new();
+        self.overflow.on_pause(now, waits, sent, rate);
+    }
+
+    /// Returns whether all paths have the default terms.
+    fn is_plain(&self) -> bool {
+        self.paths.iter().all(|path| path.terms == Terms::default())
+    }
+
+    /// Changes the terms of a path.
+    pub fn set_terms(&mut self, path: PathId, terms: Terms) {
+        self.path_mut(path).terms = terms;
+    }
+
+    /// Returns the terms of a path.
+    pub fn terms(&self, path: PathId) -> Terms {
+        self.path(path).terms
     }
 
     /// Returns the usable paths.
@@ -82,9 +150,36 @@ impl<I: Item> Hop<I> {
         if self.multipath != Multipath::Redundant {
             return None;
         }
-        let known = || self.path_ids().filter(|path| self.path(*path).first_delay().is_some());
+        let takes = |path: &Path| path.first_delay().is_some() && path.is_on() && path.terms.copies == Copies::All;
+        let known = || self.path_ids().filter(|path| takes(self.path(*path)));
         let rank = |path: &PathId| (self.path(*path).is_suspect(), self.arrival(now, self.path(*path)));
         Some(core::array::from_fn(|avoid| known().filter(|path| path.index() != avoid).min_by_key(rank)))
+    }
+
+    /// Returns the path for a copy of a packet of a call: the one on which it is expected first, other than `avoid`. A
+    /// path that carries no other packets may carry copies.
+    fn copy_path(&self, now: Instant, avoid: Option<PathId>) -> Option<PathId> {
+        let takes = |path: &PathId| {
+            let state = self.path(*path);
+            let stands_by = self.multipath != Multipath::Failover && state.is_proven() && state.is_on();
+            state.terms.copies >= Copies::Light && (self.is_usable(*path) || stands_by)
+        };
+        let others = self.path_ids().filter(|path| Some(*path) != avoid && takes(path));
+        others.min_by_key(|path| self.arrival(now, self.path(*path)))
+    }
+
+    /// Returns the paths for planned transmissions.
+    pub(super) fn targets(&self, now: Instant) -> Targets {
+        let best = self.best_path(now, None);
+        let usable = |path: PathId| Some(path).filter(|path| self.is_usable(*path));
+        let bulk = [usable(best), usable(self.best_path(now, Some(best)))];
+        let calls = if self.is_plain() {
+            bulk
+        } else {
+            let first = self.copy_path(now, None);
+            [first, self.copy_path(now, first)].map(|path| path.or(bulk[0]))
+        };
+        Targets { all: self.copy_paths(now), bulk, calls }
     }
 
     /// Returns the path for feedback on `path`: the one with the shortest delay, but from time to time `path` itself,
@@ -163,7 +258,7 @@ impl<I: Item> Hop<I> {
         let outgoing = self.send_load(now, path, load);
         if let Frame::Data(symbol, ..) = &outgoing.frame {
             if self.copy_paths(now).is_some_and(|copies| copies[path.index()].is_some()) {
-                self.symbols.copy_elsewhere(now, *symbol, path);
+                self.symbols.copy(now, *symbol, Target::Other(path));
             } else if class == Class::RealTime {
                 self.copy_light(now, path, flow, *symbol, outgoing.bytes);
             }
@@ -174,21 +269,18 @@ impl<I: Item> Hop<I> {
     /// Sends a copy of a packet that cannot wait for retransmission on another path, if its own one is uncertain. Without
     /// another path, copies follow on the same one.
     fn copy_light(&mut self, now: Instant, path: PathId, flow: u32, symbol: Symbol, bytes: u32) {
-        let other = self.best_path(now, Some(path));
-        if other == path {
+        let Some(other) = self.copy_path(now, Some(path)) else {
             return self.copy_ahead(now, path, flow, symbol, bytes);
-        }
-        if self.path(path).is_uncertain(now) {
-            self.copy_elsewhere(now, path, other, symbol, bytes);
+        };
+        if self.path(path).is_uncertain(now) && self.has_capacity(now, other, bytes) {
+            self.symbols.copy(now, symbol, Target::Copy(path));
         }
     }
 
-    /// Plans a copy of a packet of `bytes` bytes, just sent on `path`, on `other`, if that path has capacity for it.
-    fn copy_elsewhere(&mut self, now: Instant, path: PathId, other: PathId, symbol: Symbol, bytes: u32) {
-        let Path { control, budget, .. } = self.path(other);
-        if control.may_code(now) && budget.allows(now, control.pacer.time_for(bytes)) {
-            self.symbols.copy_elsewhere(now, symbol, path);
-        }
+    /// Returns whether a path has capacity for a copy of a packet of `bytes` bytes.
+    fn has_capacity(&self, now: Instant, path: PathId, bytes: u32) -> bool {
+        let Path { control, budget, .. } = self.path(path);
+        control.may_code(now) && budget.allows(now, control.pacer.time_for(bytes))
     }
 
     /// Returns the age from which on an outstanding transmission on a path is overdue. The other end may not know the round
@@ -203,7 +295,9 @@ impl<I: Item> Hop<I> {
         let age = self.overdue_age(self.path(path));
         while let Some(symbol) = self.path_mut(path).sent.next_overdue(now, age) {
             let other = self.best_path(now, Some(path));
-            self.copy_elsewhere(now, path, other, symbol, 1500);
+            if self.has_capacity(now, other, 1500) {
+                self.symbols.copy(now, symbol, Target::Other(path));
+            }
         }
     }
 
@@ -215,11 +309,12 @@ impl<I: Item> Hop<I> {
     /// Returns the time at which an idle path is probed.
     pub(super) fn probe_due(&self, path: PathId) -> Option<Instant> {
         let state = self.path(path);
-        if !self.is_multipath() || state.sent.has_open() {
+        if !self.is_multipath() || state.sent.has_open() || !state.is_on() {
             return None;
         }
         let active = self.active_until?;
-        let due = state.sent.last().map_or(Instant::ZERO, |last| last + QUIET);
+        let quiet = if state.terms.tier == Tier::Primary || !state.is_proven() { QUIET } else { STANDBY_QUIET };
+        let due = state.sent.last().map_or(Instant::ZERO, |last| last + quiet);
         (due <= active).then_some(due)
     }
 

@@ -16,7 +16,11 @@ impl<I: Item> Hop<I> {
     /// Returns the next frame to send.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
         self.polled = now;
-        self.path_ids().find_map(|path| self.poll_path(now, path))
+        let outgoing = self.path_ids().find_map(|path| self.poll_path(now, path));
+        if outgoing.is_none() {
+            self.watch_overflow(now);
+        }
+        outgoing
     }
 
     /// Returns the next frame to send on a path.
@@ -29,7 +33,7 @@ impl<I: Item> Hop<I> {
             self.path_mut(path).control.on_pause(press);
             return None;
         }
-        if self.path(path).probe || self.wants_probe(now, path) {
+        if self.path(path).must_probe() || self.wants_probe(now, path) {
             self.path_mut(path).probe = false;
             return Some(self.send(now, path, Frame::Probe, None, Why::Probe, 0));
         }
@@ -58,7 +62,7 @@ impl<I: Item> Hop<I> {
     }
 
     /// Returns whether packets wait that have not been sent.
-    fn has_new(&self) -> bool {
+    pub(super) fn has_new(&self) -> bool {
         let staged = self.symbols.staged(Rank::Light) + self.symbols.staged(Rank::Bulk) + self.bare.len();
         staged > 0 || self.ingress.waiting() > 0 && self.symbols.may_send(self.window())
     }
@@ -67,18 +71,11 @@ impl<I: Item> Hop<I> {
     fn send_again(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
         let trip = self.longest_trip();
         let load = if self.is_multipath() {
-            let (is_usable, copies) = (self.is_usable(path), self.copy_paths(now));
-            if !is_usable && copies.is_none() || self.symbols.next_again().is_none_or(|at| at > now) {
+            if self.symbols.next_again().is_none_or(|at| at > now) {
                 return None;
             }
-            // The best path for each path to avoid, and without one.
-            let best = self.best_path(now, None);
-            let avoiding = self.best_path(now, Some(best));
-            let of = |avoid| if avoid == Some(best) { avoiding } else { best };
-            self.symbols.pop_again(now, trip, |again| match again.avoid.filter(|_| again.why == Why::Redundancy) {
-                Some(PathId(avoid)) if let Some(copies) = copies => copies[usize::from(avoid)] == Some(path),
-                _ => is_usable && of(again.avoid) == path,
-            })?
+            let targets = self.targets(now);
+            self.symbols.pop_again(now, trip, |again| targets.of(again) == Some(path))?
         } else {
             self.symbols.pop_again(now, trip, |_| true)?
         };
@@ -243,7 +240,7 @@ impl<I: Item> Hop<I> {
             state.sent.overdue_at(self.overdue_age(state)),
             self.silence_due(state),
             self.probe_due(path).map(|at| at.max(pace)),
-            state.probe.then_some(pace),
+            state.must_probe().then_some(pace),
             self.symbols.floor_due().and_then(wants),
             self.symbols.next_again().and_then(wants),
             if self.has_new() { wants(pace) } else { None },

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::control::RateRule;
+use super::tiers::Terms;
 use crate::time::Duration;
 
 /// Repair of losses.
@@ -38,6 +39,8 @@ pub enum PathUse {
     Used,
     /// It works, and carries none, as another one comes before it.
     Standby,
+    /// It is switched off by its tier.
+    Off,
     /// Its delay is unknown: it is probed with the next packets.
     Untried,
     /// The other end does not answer on it: it is probed.
@@ -51,6 +54,8 @@ pub struct Bundle {
     pub multipath: Multipath,
     /// Sending rate of each path, and bytes that the hop adds to each packet on it.
     pub more: Vec<(RateRule, u16)>,
+    /// Terms of the paths, starting with the first one of the hop; the default ones for those beyond.
+    pub terms: Vec<Terms>,
 }
 
 /// Duplex mode: whether both ends of the hop can send at the same time.

@@ -39,6 +39,7 @@ impl<I: Item> Hop<I> {
         let state = self.path(path);
         match (self.is_multipath(), state.is_suspect(), state.is_proven()) {
             (false, _, _) => PathUse::Used,
+            (true, _, _) if !state.is_on() => PathUse::Off,
             (true, true, _) => PathUse::Down,
             (true, false, false) => PathUse::Untried,
             (true, false, true) if self.is_usable(path) => PathUse::Used,

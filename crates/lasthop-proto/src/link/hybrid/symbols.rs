@@ -40,9 +40,19 @@ struct Carried<I> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
     symbol: Symbol,
-    pub why: Why,
-    /// Path that it avoids if there is another.
-    pub avoid: Option<PathId>,
+    why: Why,
+    pub to: Target,
+}
+
+/// Path of a planned transmission, if there are several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// The best path.
+    Best,
+    /// Another path than the one on which the packet was sent, if there is one.
+    Other(PathId),
+    /// Another path than the one on which the packet was sent, of those that carry copies of calls.
+    Copy(PathId),
 }
 
 /// Order in which packets are sent for the first time, if there are several paths.
@@ -202,7 +212,7 @@ impl<I: Item> Symbols<I> {
     pub fn copies(&mut self, now: Instant, symbol: Symbol, why: Why, count: u8, apart: Duration) {
         let mut at = if why == Why::Redundancy { now + apart } else { now };
         for _ in 0..count {
-            self.plan(at, Again { symbol, why, avoid: None });
+            self.plan(at, Again { symbol, why, to: Target::Best });
             at += apart;
         }
     }
@@ -216,10 +226,10 @@ impl<I: Item> Symbols<I> {
         self.again[rank].insert((at, self.order), again);
     }
 
-    /// Plans a copy of a symbol just sent on `path`, on another one.
-    pub fn copy_elsewhere(&mut self, now: Instant, symbol: Symbol, path: PathId) {
+    /// Plans a copy of a symbol just sent.
+    pub fn copy(&mut self, now: Instant, symbol: Symbol, to: Target) {
         if get(&mut self.carried, self.base, symbol).is_some_and(|carried| carried.state == State::Alive) {
-            self.plan(now, Again { symbol, why: Why::Redundancy, avoid: Some(path) });
+            self.plan(now, Again { symbol, why: Why::Redundancy, to });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Answers of a tunnel, in sentences with units; programs read the JSON.
 
 use lasthop_daemon::ab::{Difference, Gain};
+use lasthop_settings::units::DataVolume;
 use lasthop_study::promise::{Beside, Promise};
 use lasthop_tunneld::daemon::control::{PeerReport, Report, Status, TunnelStatus};
 use lasthop_tunneld::daemon::snapshot::{ArmSnapshot, ComparisonSnapshot, Count, PathSnapshot, PeerSnapshot, Snapshot};
@@ -89,8 +90,13 @@ fn paths(peer: &PeerSnapshot) -> Vec<String> {
         let trip = path.rtt_seconds.map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
         let (sends, found) = (rate(path.rate as f64), if path.finds_rate { " found" } else { "" });
         let share = 100.0 * path.frames.bytes as f64 / (total as f64).max(1.0);
+        let tier = if path.tier.is_empty() || path.tier == "primary" { String::new() } else { format!(" ({})", path.tier) };
+        let month = path.month_bytes.zip(path.cap_bytes).map_or(String::new(), |(used, cap)| {
+            format!(", {} of {} in this month", DataVolume(used), DataVolume(cap))
+        });
         format!(
-            "path {name}: at {address}{trip}, {sends}{found}, {:.1} % lost, {state}, {share:.0} % of all bytes sent",
+            "path {name}: at {address}{trip}, {sends}{found}, {:.1} % lost, {state}{tier}, {share:.0} % of all bytes \
+             sent{month}",
             loss * 100.0
         )
     };
@@ -251,14 +257,18 @@ mod tests {
                 "peers": [{ "name": "hub", "up_seconds": 60.0, "paths": paths }],
             })
         };
-        let both = answer(vec![path("dish", "repairing", 610), path("lte", "down", 390), path("dsl", "unused", 0)]);
+        let mut lte = path("lte", "down", 390);
+        let metered = json!({ "tier": "backup", "month_bytes": 18_400_000_000_u64, "cap_bytes": 20_000_000_000_u64 });
+        lte.as_object_mut().unwrap().extend(metered.as_object().unwrap().clone());
+        let both = answer(vec![path("dish", "repairing", 610), lte, path("dsl", "unused", 0)]);
         let text = status(&both, None);
         let lines: Vec<_> = text.lines().filter(|line| line.contains("path ")).collect();
         assert_eq!(
             lines,
             [
                 "  path dish: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, repairing, 61 % of all bytes sent",
-                "  path lte: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, down, 39 % of all bytes sent",
+                "  path lte: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, down (backup), 39 % of all bytes sent, \
+                 18.4 GB of 20 GB in this month",
                 "  path dsl: unused, the other end has no path with this number",
             ]
         );
