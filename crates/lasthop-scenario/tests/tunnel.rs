@@ -121,7 +121,10 @@ fn paths_have_tiers_and_caps() {
 
     let two = |more: &str| format!("{head}{}{}", path("a", more), path("b", "tier = 'off'"));
     for (text, expected) in [
-        (format!("{head}{}", path("a", "tier = 'backup'")), "peer[1].path[1].tier: requires at least two [[peer.path]]"),
+        (
+            format!("{head}{}", path("a", "tier = 'backup'")),
+            "peer[1].path[1].tier: requires at least two [[peer.path]]",
+        ),
         (format!("{head}{}", path("a", "cap = '1 GB/month'")), "path[1].cap: requires at least two [[peer.path]]"),
         (two("tier = 'off'"), "peer[1].path[2].tier: cannot be \"off\" (all paths of this peer are off)"),
         (two("tier = 'spare'"), "peer[1].path[1].tier: cannot be \"spare\"; give \"primary\""),

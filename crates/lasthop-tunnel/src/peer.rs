@@ -263,7 +263,9 @@ impl Peer {
     fn send_announcements(&mut self, now: Instant, shared: &mut Shared) {
         let is_up = self.is_up(now);
         for about in (0..self.path_count()).map(PathId) {
-            let Some(terms) = self.path_mut(about).and_then(|path| path.announcement.poll(now, is_up)) else { continue };
+            let Some(terms) = self.path_mut(about).and_then(|path| path.announcement.poll(now, is_up)) else {
+                continue;
+            };
             for path in self.used() {
                 let is_eligible = |state: &&Path| state.is_on() || path == about;
                 let Some(address) = self.path(path).filter(is_eligible).and_then(|path| path.address) else { continue };

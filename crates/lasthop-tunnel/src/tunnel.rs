@@ -291,7 +291,9 @@ impl Tunnel {
         // The size of an answer does not count as credit for a challenge.
         let answer = match header.kind {
             Kind::Control => match Control::decode(&datagram[frames.clone()]) {
-                Some(Control::Challenge(_) | Control::Probe(_) | Control::Terms(..)) => wire::OVERHEAD + crate::control::SHORTEST,
+                Some(Control::Challenge(_) | Control::Probe(_) | Control::Terms(..)) => {
+                    wire::OVERHEAD + crate::control::SHORTEST
+                }
                 _ => 0,
             },
             Kind::Link => 0,

@@ -450,7 +450,7 @@ fn a_backup_line_may_carry_copies_of_calls() {
 #[test]
 fn a_limit_ends_the_use_of_a_line_at_both_ends_until_it_is_lifted() {
     let mut world = Lines::new([DSL, LTE]);
-    let mut last = fill(&mut world, 0, 16_000_000, 2);
+    let mut last = fill(&mut world, 0, 8_000_000, 2);
     let name = world.link(0).plan.name.clone();
     for (tier, used) in [(Tier::Off, PathUse::Off), (Tier::Backup, PathUse::Standby), (Tier::Primary, PathUse::Used)] {
         let now = world.now;

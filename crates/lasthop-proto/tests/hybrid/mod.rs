@@ -8,4 +8,5 @@ mod outage;
 mod paths;
 mod properties;
 mod replay;
+mod tiers;
 mod windows;

@@ -137,7 +137,8 @@ impl Value for MonthlyCap {
     }
     fn read(data: &Data) -> Result<Self, String> {
         let volume = text(data)?.strip_suffix("/month").ok_or("`/month` is missing at its end")?;
-        let DataVolume(bytes) = volume.trim_end().parse().map_err(|error: crate::units::UnitError| error.to_string())?;
+        let DataVolume(bytes) =
+            volume.trim_end().parse().map_err(|error: crate::units::UnitError| error.to_string())?;
         if bytes < LEAST_CAP { Err(String::new()) } else { Ok(Self(bytes)) }
     }
     fn show(&self) -> String {

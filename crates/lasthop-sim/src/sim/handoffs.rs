@@ -151,7 +151,15 @@ impl Simulation {
         let anew = |kept: &Kept| {
             let Kept { node, rate, medium, .. } = kept;
             // Moving hosts have no bundles.
-            kept.element.build(&Site { node, rate: *rate, more: &[], terms: &[], medium, root: baggage.root, watch: baggage.watch })
+            kept.element.build(&Site {
+                node,
+                rate: *rate,
+                more: &[],
+                terms: &[],
+                medium,
+                root: baggage.root,
+                watch: baggage.watch,
+            })
         };
         let mut touched = Vec::new();
         for (from, to) in baggage.elements[course.from].iter().zip(&baggage.elements[course.to]) {

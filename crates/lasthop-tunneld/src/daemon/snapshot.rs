@@ -7,8 +7,8 @@ use lasthop_settings::values::Choice;
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::usage::{PathUsage, Usages};
 use crate::comparison::{ArmCounters, Findings};
+use crate::daemon::usage::{PathUsage, Usages};
 use crate::engine::{Engine, Hearing};
 use crate::link::{Link, LinkCounters, Tally, shown};
 

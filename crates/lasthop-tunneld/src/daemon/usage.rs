@@ -253,7 +253,8 @@ mod tests {
             volume: Count { packets: 1, bytes },
             ..PathSnapshot::default()
         };
-        let peer = PeerSnapshot { name: "hub".to_owned(), paths: vec![path("dish"), path("lte")], ..Default::default() };
+        let peer =
+            PeerSnapshot { name: "hub".to_owned(), paths: vec![path("dish"), path("lte")], ..Default::default() };
         Snapshot { peers: vec![peer], ..Snapshot::default() }
     }
 

@@ -4,7 +4,9 @@ use std::io::Cursor;
 
 use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::recording::reader::ReadError;
-use lasthop_proto::link::hybrid::{Bundle, Feedback, Item, Multipath, Outgoing, PacketNumber, PathId, Symbol, Terms, Tier};
+use lasthop_proto::link::hybrid::{
+    Bundle, Feedback, Item, Multipath, Outgoing, PacketNumber, PathId, Symbol, Terms, Tier,
+};
 use lasthop_proto::packet::{Flags, Options, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;

@@ -48,12 +48,14 @@ pub(super) struct Targets {
 impl Targets {
     /// Returns the path of a planned transmission.
     pub fn of(&self, again: &Again) -> Option<PathId> {
-        let besides = |[first, second]: [Option<PathId>; 2], path: PathId| if first == Some(path) { second } else { first };
-        match (again.to, self.all) {
-            (Target::Best, _) => self.bulk[0],
-            (Target::Other(path) | Target::Copy(path), Some(all)) => all[path.index()],
-            (Target::Other(path), None) => besides(self.bulk, path),
-            (Target::Copy(path), None) => besides(self.calls, path),
+        let besides =
+            |[first, second]: [Option<PathId>; 2], path: PathId| if first == Some(path) { second } else { first };
+        // A planned copy may have lost its path: it must not wait for it in front of others.
+        let all = |path: PathId| self.all.and_then(|all| all[path.index()]);
+        match again.to {
+            Target::Best => self.bulk[0],
+            Target::Other(path) => all(path).or_else(|| besides(self.bulk, path)),
+            Target::Copy(path) => all(path).or_else(|| besides(self.calls, path)),
         }
     }
 }
@@ -187,10 +189,11 @@ impl<I: Item> Hop<I> {
     pub(super) fn feedback_path(&mut self, now: Instant, path: PathId) -> PathId {
         let state = self.path_mut(path);
         let trip = state.detector.round_trip();
-        if state.own_feedback_due(now, trip) {
+        if state.is_on() && state.own_feedback_due(now, trip) {
             return path;
         }
-        self.usable().min_by_key(|path| self.delay(self.path(*path))).unwrap_or(path)
+        let best = self.usable().min_by_key(|path| self.delay(self.path(*path)));
+        best.or_else(|| self.first(|_| true)).unwrap_or(path)
     }
 
     /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`.

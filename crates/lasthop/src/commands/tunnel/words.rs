@@ -90,7 +90,8 @@ fn paths(peer: &PeerSnapshot) -> Vec<String> {
         let trip = path.rtt_seconds.map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
         let (sends, found) = (rate(path.rate as f64), if path.finds_rate { " found" } else { "" });
         let share = 100.0 * path.frames.bytes as f64 / (total as f64).max(1.0);
-        let tier = if path.tier.is_empty() || path.tier == "primary" { String::new() } else { format!(" ({})", path.tier) };
+        let tier =
+            if path.tier.is_empty() || path.tier == "primary" { String::new() } else { format!(" ({})", path.tier) };
         let month = path.month_bytes.zip(path.cap_bytes).map_or(String::new(), |(used, cap)| {
             format!(", {} of {} in this month", DataVolume(used), DataVolume(cap))
         });
