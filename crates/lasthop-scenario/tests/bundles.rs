@@ -25,7 +25,11 @@ const BOTH: &str = "[bundles.both]\nlinks = [\"one\", \"two\"]";
 
 /// Returns the throughput of the flow in Mbps, and the frames on the links downwards.
 fn measured(scheme: &str) -> (f64, [u64; 2]) {
-    let scenario = scenario(BOTH).unwrap();
+    measured_with(scheme, BOTH)
+}
+
+fn measured_with(scheme: &str, bundle: &str) -> (f64, [u64; 2]) {
+    let scenario = scenario(bundle).unwrap();
     let network = scenario.network(Scheme::by_name(scheme).unwrap()).unwrap();
     let report = run(&network, 1, Recording::Off).report;
     let flow = &report.flows[0];
@@ -54,6 +58,19 @@ fn packets_are_routed_over_the_base_stations_link() {
     assert_eq!(network.more_links(&network.elements[0]), [LinkId(1)]);
 }
 
+/// A flow fills the second link, that of the base station, so that a secondary link is used, but no backup. A secondary
+/// link alone is used in any case.
+#[test]
+fn links_are_used_by_their_tiers() {
+    let of = |one: &str, two: &str| measured_with("LINK-MULTI", &format!("{BOTH}\ntiers = [\"{one}\", \"{two}\"]"));
+    let (both, frames) = of("secondary", "primary");
+    assert!(both > 14.0 && frames[0] > 2000, "{both} {frames:?}");
+    let (single, frames) = of("backup", "primary");
+    assert!(single > 8.5 && frames[0] < 20, "{single} {frames:?}");
+    let (other, frames) = of("secondary", "off");
+    assert!(other > 8.5 && frames[0] > 5000 && frames[1] < 2, "{other} {frames:?}");
+}
+
 #[test]
 fn mistakes_are_named() {
     for (lines, parts) in [
@@ -67,6 +84,18 @@ fn mistakes_are_named() {
         ),
         ("[bundles.b]\nlinks = [\"one\", \"two\", \"in\"]", ["bundles.b.links", "same two routers"]),
         ("[bundles.b]\nlinks = [\"one\", \"two\"]\nmode = \"x\"", ["bundles.b.mode", "unknown key"]),
+        (
+            "[bundles.b]\nlinks = [\"one\", \"two\"]\ntiers = [\"backup\"]",
+            ["bundles.b.tiers", "one tier for each of the 2 links"],
+        ),
+        (
+            "[bundles.b]\nlinks = [\"one\", \"two\"]\ntiers = [\"off\", \"off\"]",
+            ["bundles.b.tiers", "all links are off"],
+        ),
+        (
+            "[bundles.b]\nlinks = [\"one\", \"two\"]\ntiers = [\"primary\", \"last\"]",
+            ["bundles.b.tiers", "\"secondary\""],
+        ),
     ] {
         let error = scenario(lines).err().unwrap_or_default();
         assert!(parts.iter().all(|part| error.contains(part)), "{lines}: {error}");

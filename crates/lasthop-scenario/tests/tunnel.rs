@@ -127,7 +127,7 @@ fn paths_have_tiers_and_caps() {
         ),
         (format!("{head}{}", path("a", "cap = '1 GB/month'")), "path[1].cap: requires at least two [[peer.path]]"),
         (two("tier = 'off'"), "peer[1].path[2].tier: cannot be \"off\" (all paths of this peer are off)"),
-        (two("tier = 'spare'"), "peer[1].path[1].tier: cannot be \"spare\"; give \"primary\""),
+        (two("tier = 'spare'"), "peer[1].path[1].tier: cannot be \"spare\"; give one of \"primary\""),
         (two("cap = '20 GB'"), "path[1].cap: cannot be \"20 GB\" (`/month` is missing at its end)"),
         (two("cap = '20 GBit/month'"), "path[1].cap: cannot be \"20 GBit/month\""),
         (two("cap = '0 GB/month'"), "give a data volume of at least 1 MB per month"),
