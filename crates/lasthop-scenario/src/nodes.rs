@@ -1,4 +1,4 @@
-//! Hosts, routers and links, and the check that they form a tree.
+//! Hosts, routers and links, and the check that they are connected.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
@@ -149,7 +149,7 @@ pub(crate) struct Direction {
     pub impairments: Impairments,
 }
 
-/// Links of stations other than the first: only one of all joins the host to the tree.
+/// Links of stations other than the first: only one of all joins the host to the network.
 pub(crate) struct LaterLinks {
     /// Index of the moving host.
     pub host: Option<usize>,
@@ -157,7 +157,7 @@ pub(crate) struct LaterLinks {
     pub names: Vec<String>,
 }
 
-/// Links that do not join nodes to the tree.
+/// Links over which no packets are routed at the start.
 pub(crate) struct Apart<'b> {
     pub later: LaterLinks,
     /// Bundles, each of which joins nodes with one of its links.
@@ -181,8 +181,8 @@ keys! {
     }
 }
 
-/// Reads all links and checks that they join the nodes to a tree, without those of the later stations of a moving host,
-/// and with one link of each bundle.
+/// Reads all links and checks that they connect all nodes, without those of the later stations of a moving host, and with
+/// one link of each bundle.
 pub(crate) fn links(
     root: &Reader<'_>,
     nodes: &Nodes,
@@ -191,8 +191,8 @@ pub(crate) fn links(
     files: &Files,
 ) -> Result<Vec<Link>, Error> {
     let (mut links, mut channels) = (Vec::new(), Channels::new(root)?);
-    // Tree of each node, while links join trees to larger ones.
-    let mut tree: Vec<usize> = (0..nodes.len()).collect();
+    // Component of each node, while links join components to larger ones.
+    let mut component: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named(RootKeys::links)? {
         netem::refuse_words(&reader)?;
         let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
@@ -203,18 +203,22 @@ pub(crate) fn links(
             continue;
         }
         check_place(&reader, nodes, &links, &link, later)?;
-        let [from, to] = link.between.map(|node| tree[node]);
-        if from == to {
-            let [a, b] = link.between.map(|node| nodes.name(node));
-            let message = format!("\"{a}\" and \"{b}\" are already connected; links must form a tree, without cycles");
+        let is_parallel = |other: &&Link| link.between.iter().all(|node| other.between.contains(node));
+        if let Some(other) = links.iter().filter(|other| !later.has(other)).find(is_parallel) {
+            let ([a, b], other) = (link.between.map(|node| nodes.name(node)), &other.name);
+            let message = format!(
+                "\"{a}\" and \"{b}\" are already connected by \"{other}\", which all packets would take; put both links into \
+                 a bundle"
+            );
             return Err(reader.fail(LinkKeys::between, Problem::Conflict(message)));
         }
-        tree.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
+        let [from, to] = link.between.map(|node| component[node]);
+        component.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
         links.push(link);
     }
     channels.cells.check_used()?;
-    let first = tree.first().copied().unwrap_or_default();
-    if let Some(lonely) = tree.iter().position(|member| *member != first) {
+    let first = component.first().copied().unwrap_or_default();
+    if let Some(lonely) = component.iter().position(|member| *member != first) {
         let section = root.section(if nodes.is_host(lonely) { RootKeys::hosts } else { RootKeys::routers })?;
         let message = format!("no chain of links connects it to \"{}\"", nodes.name(0));
         return Err(section.fail(nodes.name(lonely), Problem::Conflict(message)));

@@ -7,6 +7,7 @@ mod chain;
 mod errors;
 mod explained;
 mod files;
+mod graphs;
 mod impairments;
 mod link_trace;
 mod mobility;

@@ -74,7 +74,7 @@ fn links_are_used_by_their_tiers() {
 #[test]
 fn mistakes_are_named() {
     for (lines, parts) in [
-        ("", ["links.two.between", "already connected"]),
+        ("", ["links.two.between", "already connected by \"one\""]),
         ("[bundles.b]\nlinks = [\"one\"]", ["bundles.b.links", "2 to 8 links"]),
         ("[bundles.b]\nlinks = [\"one\", \"two\", \"three\"]", ["bundles.b.links", "three"]),
         ("[bundles.b]\nlinks = [\"one\", \"two\", \"two\"]", ["bundles.b.links", "twice"]),

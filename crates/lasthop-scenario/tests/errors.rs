@@ -196,7 +196,8 @@ fn networks_that_cannot_be() {
                  [links.y]\nbetween = [\"other\", \"base\"]\nrate = \"1 bps\"\ndelay = \"0 s\"";
     assert_eq!(
         added(cycle),
-        "test.toml:23: links.y.between: \"other\" and \"base\" are already connected; links must form a tree, without cycles"
+        "test.toml:23: links.y.between: \"other\" and \"base\" are already connected by \"x\", which all packets would take; put \
+         both links into a bundle"
     );
     assert_eq!(added("[hosts.island]"), "test.toml:17: hosts.island: no chain of links connects it to \"source\"");
     assert_eq!(

@@ -19,8 +19,9 @@ use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
 pub use crate::link_spec::{CellLink, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, WifiLink};
+use crate::routes;
 
-/// A network to simulate. Hosts, routers and links form a tree, with only the first link of each bundle.
+/// A network to simulate. Packets are routed over the fewest links, and over the first link of each bundle.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Hosts and routers.
@@ -35,7 +36,7 @@ pub struct Network {
     pub flows: Vec<FlowSpec>,
     /// Web sessions over some of the flows.
     pub sessions: Vec<SessionSpec>,
-    /// The host that moves among base stations, if any. With only one of its links, the links form a tree.
+    /// The host that moves among base stations, if any. Packets to and from it take one of its links.
     pub mobility: Option<Mobility>,
     /// Latest end of the run. The run ends earlier if every flow has finished.
     pub limit: Instant,
@@ -97,29 +98,10 @@ impl Network {
         self.links.iter().any(|link| turns(link) || varies(link))
     }
 
-    /// Returns the links on the path from one node to another, in order, each with its direction (0: down, 1: up);
-    /// empty if there is no path.
+    /// Returns the links on the path of packets from one node to another, in order, each with its direction (0: down, 1:
+    /// up); empty if there is no path.
     pub fn way(&self, from: NodeId, to: NodeId) -> Vec<(LinkId, usize)> {
-        let side = self.side_links();
-        let mut came_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
-        let mut open = vec![from];
-        while let Some(node) = open.pop() {
-            for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node)) {
-                let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-                if other != from && came_by[other.0].is_none() && !side.contains(&LinkId(index)) {
-                    came_by[other.0] = Some(LinkId(index));
-                    open.push(other);
-                }
-            }
-        }
-        let (mut at, mut way) = (to, Vec::new());
-        while let Some(link) = came_by[at.0].filter(|_| at != from) {
-            let direction = usize::from(self.links[link.0].ends[0] == at);
-            way.push((link, direction));
-            at = self.links[link.0].ends[direction];
-        }
-        way.reverse();
-        way
+        routes::way(self, from, to)
     }
 
     /// Returns whether a link on the path between two nodes has an error model, in either direction.

@@ -1,4 +1,5 @@
-//! Routing: from each node, the first hop of a shortest path to each host at the end of a flow.
+//! Routing: from each node, the first hop of a path with the fewest links to each host at the end of a flow. Of several such
+//! paths, it is the one that a breadth-first search over the links in their order finds first.
 //!
 //! A node with a single link and no element has no table: all other nodes are behind that link. So the leaves of a
 //! tree, most nodes of a large topology, use a few bytes each.
@@ -152,6 +153,27 @@ impl Routes {
             (Row::Leaf(_), Some(_)) => Hop::Nowhere,
         }
     }
+}
+
+/// Returns the links on the path of packets from one node to another, in order, each with its direction (0: down, 1: up);
+/// empty if there is no path.
+pub fn way(network: &Network, from: NodeId, to: NodeId) -> Vec<(LinkId, usize)> {
+    let map = Map::new(network, &vec![None; network.links.len() * 2], &network.side_links());
+    let mut search = Search::new(network.nodes.len());
+    let (mut at, mut way) = (from, Vec::new());
+    while at != to {
+        let mut next = None;
+        search.from(&map, at.0, |reached, hop| {
+            if reached == to.0 {
+                next = Some(hop);
+            }
+        });
+        let Some(Hop::Leg(leg)) = next else { return Vec::new() };
+        let (link, direction) = (LinkId(leg.0 as usize / 2), leg.0 as usize % 2);
+        way.push((link, direction));
+        at = network.links[link.0].ends[1 - direction];
+    }
+    way
 }
 
 /// A link, seen from one of its ends.

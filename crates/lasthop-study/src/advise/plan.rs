@@ -142,22 +142,9 @@ pub struct HopRates {
     pub takes_turns: bool,
 }
 
-/// Returns the one-way delay between the ends of the first transfer. Links form a tree.
+/// Returns the one-way delay of the data of the first transfer.
 fn delay(network: &Network) -> Duration {
     let Some(flow) = network.flows.iter().find(|flow| flow.app.is_transfer()) else { return Duration::ZERO };
-    let (mut seen, mut open) = (vec![false; network.nodes.len()], vec![(flow.from, Duration::ZERO)]);
-    while let Some((node, delay)) = open.pop() {
-        if node == flow.to {
-            return delay;
-        }
-        seen[node.0] = true;
-        for link in &network.links {
-            let [one, other] = link.ends;
-            let next = if one == node { other } else { one };
-            if (one == node || other == node) && !seen[next.0] {
-                open.push((next, delay + link.delay));
-            }
-        }
-    }
-    Duration::ZERO
+    let delays = network.way(flow.from, flow.to).into_iter().map(|(link, _)| network.links[link.0].delay);
+    delays.fold(Duration::ZERO, |sum, delay| sum + delay)
 }
