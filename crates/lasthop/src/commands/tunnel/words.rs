@@ -1,7 +1,7 @@
 //! Answers of a tunnel, in sentences with units; programs read the JSON.
 
 use lasthop_daemon::ab::{Difference, Gain};
-use lasthop_settings::units::DataVolume;
+use lasthop_scenario::units::DataVolume;
 use lasthop_study::promise::{Beside, Promise};
 use lasthop_tunneld::daemon::control::{PeerReport, Report, Status, TunnelStatus};
 use lasthop_tunneld::daemon::snapshot::{ArmSnapshot, ComparisonSnapshot, Count, PathSnapshot, PeerSnapshot, Snapshot};
