@@ -5,6 +5,8 @@
     sudo python3 benches/live/tunnel_paths.py --links baseline,loss_2 --runs 3
     sudo python3 benches/live/tunnel_paths.py --measure hops            # one long or fast lossy hop: 15 minutes
     sudo python3 benches/live/tunnel_paths.py --measure cut             # failover of a call
+    sudo python3 benches/live/tunnel_paths.py --measure calls           # a call over two lines that lose 5 %
+    sudo python3 benches/live/tunnel_paths.py --measure flows           # 16 flows at once over two lines
     sudo python3 benches/live/tunnel_paths.py --measure stream          # live video in bursts of losses, and in a cut
 
     hub -- a1 ~~~~~ a2 -- van        Each line is a lab of its own, held open by `lasthop lab hold`. The tunnel's ends are
@@ -14,6 +16,9 @@ pairs   transfer over both lines beside one over the better line alone, for the 
 hops    transfer over one line, for the hops of benches/moving/long_hops.py; the goal is 90 % of what the same line carries
         without losses, times the share that is not lost
 cut     datagrams every 5 ms, as of a call, while each line in turn forwards nothing for 5 s
+calls   a call from van to hub over two lines that lose 5 % each: without a tunnel on the better line, with engarde, which
+        sends each datagram on all lines (if engarde-client and engarde-server are installed), and with the tunnel
+flows   as pairs, 16 flows together, beside 90 % of the sum of the rates
 stream  8 Mbps over TCP: over one line whose losses come in bursts, and over two while the first forwards nothing for 30 s
 
 A transfer is the median over the runs of what the receiver reads per second within --seconds. Runs in which a line was
@@ -22,6 +27,7 @@ late are repeated.
 import contextlib
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -247,6 +253,88 @@ def cut(args):
         yield name, row
 
 
+def heard(sender_space, receiver_space, address, seconds, to=PORT):
+    """Returns the share of a call's datagrams that are lost, in percent, and percentiles of their delay."""
+    with end(receiver_space, "hear", PORT, seconds + 2) as receiver:
+        receiver.line()
+        with end(sender_space, "call", address, to, seconds, 200) as sender:
+            sent = sender.result(seconds + 40)["sent"]
+        result = receiver.result(seconds + 40)
+    lost = sent - len(result["numbers"])
+    return {"sent": sent, "lost": lost, "lost_percent": f"{100 * lost / sent:.3f}", "p50_ms": percentile(result["delays_ms"], 50),
+            "p99_ms": percentile(result["delays_ms"], 99), "longest_gap_ms": result["longest_gap_ms"]}
+
+
+ENGARDE_CLIENT = """client:
+  listenAddr: "127.0.0.1:59401"
+  dstAddr: "10.81.0.1:59501"
+  writeTimeout: 10
+  excludedInterfaces: ["lo"]
+  dstOverrides:
+  - {{ ifName: "{}", dstAddr: "10.81.0.1:59501" }}
+  - {{ ifName: "{}", dstAddr: "10.81.1.1:59501" }}
+"""
+ENGARDE_SERVER = f"""server:
+  listenAddr: "0.0.0.0:59501"
+  dstAddr: "127.0.0.1:{PORT}"
+  clientTimeout: 30
+  writeTimeout: 10
+"""
+
+
+def engarde(args, links, seconds):
+    """Returns the result of a call through engarde."""
+    with connected(args, links, args.seed) as (folder, _, outside), contextlib.ExitStack() as stack:
+        for name, space, text in (("server", "hub", ENGARDE_SERVER), ("client", "van", ENGARDE_CLIENT.format(*map(device, LINES)))):
+            file = os.path.join(folder, f"{name}.yml")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(text)
+            stack.enter_context(Program(outside[space], f"engarde-{name}", file))
+        time.sleep(3)
+        return heard(outside["van"], outside["hub"], "127.0.0.1", seconds, 59401)
+
+
+def calls(args):
+    """As `pairs`, for a call from van to hub."""
+    links = {line: (10, link(10, delay, 500, '{ model = "uniform", frame_loss = "5 %" }')) for line, delay in zip(LINES, (30, 40))}
+    seconds = args.seconds or 100
+
+    def plain():
+        with connected(args, links, args.seed) as (_, _, outside):
+            return heard(outside["van"], outside["hub"], "10.81.0.1", seconds)
+
+    def tunnelled(multipath, used):
+        args.multipath = multipath
+        with tunnel(args, used, args.seed) as (_, outside):
+            return heard(outside["van"], outside["hub"], INNER["hub"], seconds)
+    yield "one line, no tunnel", plain
+    if shutil.which("engarde-client") and shutil.which("engarde-server"):
+        yield "engarde", lambda: engarde(args, links, seconds)
+    else:
+        note("engarde is not installed: skipped")
+    yield "tunnel, one line", lambda: tunnelled("bond", {"a": links["a"]})
+    for multipath in ("bond", "redundant"):
+        yield f"tunnel, {multipath}", lambda multipath=multipath: tunnelled(multipath, links)
+
+
+def flows(args):
+    """As `pairs`, for 16 flows at once."""
+    for name, _, *lines in bundles.PROFILES:
+        def row(lines=lines):
+            links = {line: (of[3], bundles.link("line", *of)) for line, of in zip(LINES, lines)}
+            seconds = args.seconds or 20
+            with tunnel(args, links, args.seed) as (held, outside):
+                with contextlib.ExitStack() as stack:
+                    receivers = [stack.enter_context(end(outside["van"], "receive", PORT + number, seconds)) for number in range(16)]
+                    for receiver in receivers:
+                        receiver.line()
+                    for number in range(16):
+                        stack.enter_context(end(outside["hub"], "send", INNER["van"], PORT + number, "cubic"))
+                    rates = [receiver.result(seconds + 40)["bytes"] * 8e-6 / seconds for receiver in receivers]
+            return {"goal": 0.9 * sum(rate for rate, _ in links.values()), "sum": sum(rates), "slowest": min(rates), "fastest": max(rates)}
+        yield name, row
+
+
 def stream(args):
     """As `pairs`, for live video: its longest gap."""
     cases = {
@@ -268,7 +356,7 @@ def stream(args):
         yield name, row
 
 
-MEASURES = {measure.__name__: measure for measure in (pairs, hops, cut, stream)}
+MEASURES = {measure.__name__: measure for measure in (pairs, hops, cut, calls, flows, stream)}
 
 
 def shown(value):
