@@ -57,9 +57,13 @@ pub enum Found {
     Entry(Entry),
     /// The connection is not tracked.
     Nothing,
-    /// The table has just been searched for another connection; try again later.
+    /// The table has just been searched for another connection, or the kernel did not answer in time; try again later.
     Later,
 }
+
+/// The kernel did not answer in time, or still answers an earlier query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Unanswered;
 
 /// Socket for queries to connection tracking.
 #[derive(Debug)]
@@ -83,44 +87,55 @@ impl Conntrack {
         let back = route.reversed();
         // A direct query finds it in the direction whose destination is not translated.
         for direction in [route, back] {
-            if let Some(entry) = self.ask(get(direction)) {
-                return Found::Entry(entry);
+            match self.ask_for(get(direction), entry) {
+                Ok(Some(entry)) => return Found::Entry(entry),
+                Ok(None) => {}
+                Err(Unanswered) => return Found::Later,
             }
         }
         // Both destinations are translated, or the connection is tracked in another zone.
         if self.next_search.is_some_and(|next| now < next) {
             return Found::Later;
         }
-        let found = [route, back].into_iter().find_map(|direction| self.ask(search(direction)));
+        let mut answers = [route, back].into_iter().map(|direction| self.ask_for(search(direction), entry));
+        // An unanswered search does not show that there is no connection.
+        let found = match answers.find(|answer| !matches!(answer, Ok(None))) {
+            Some(Ok(Some(entry))) => Found::Entry(entry),
+            Some(Err(Unanswered)) => Found::Later,
+            Some(Ok(None)) | None => Found::Nothing,
+        };
         let end = Instant::now();
         self.next_search = Some(end + (end.duration_since(now) * REST).max(SHORTEST_REST));
-        found.map_or(Found::Nothing, Found::Entry)
+        found
     }
 
     /// Returns whether a TCP connection with arriving packets on this route is tracked, and neither opening nor closed.
     pub fn is_under_way(&mut self, route: Route) -> bool {
-        self.ask_for(get(route), state).is_some_and(|state| UNDER_WAY.contains(&state))
+        matches!(self.ask_for(get(route), state), Ok(Some(state)) if UNDER_WAY.contains(&state))
     }
 
     /// Returns the same as [`Conntrack::is_under_way`] for any zone, which needs a search of the whole table.
     pub fn is_under_way_in_any_zone(&mut self, route: Route) -> bool {
         let is_under_way = |body: &[u8]| state(body).filter(|state| UNDER_WAY.contains(state));
-        self.ask_for(search(route), is_under_way).is_some()
+        matches!(self.ask_for(search(route), is_under_way), Ok(Some(_)))
     }
 
-    fn ask(&mut self, request: Request) -> Option<Entry> {
-        self.ask_for(request, entry)
-    }
-
-    fn ask_for<T: Copy>(&mut self, request: Request, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    /// Returns what `read` finds in the answer first.
+    fn ask_for<T: Copy>(
+        &mut self,
+        request: Request,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Unanswered> {
         let mut found = None;
         let asked = self.socket.ask(request, PATIENCE, |_, body| found = found.or_else(|| read(body)));
-        if let Err(error) = asked
-            && error.raw_os_error() != Some(libc::ENOENT)
-        {
-            tracing::debug!(%error, "connection tracking does not answer");
+        match asked {
+            Err(error) if found.is_none() && error.raw_os_error() != Some(libc::ENOENT) => {
+                tracing::debug!(%error, "connection tracking does not answer");
+                let is_busy = matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy);
+                if is_busy { Err(Unanswered) } else { Ok(None) }
+            }
+            _ => Ok(found),
         }
-        found
     }
 }
 
