@@ -266,7 +266,7 @@ impl WayOut {
             if outcome == Outcome::Left
                 && let Some(mut packet) = trial::packet(route, Flags::ACK)
             {
-                translator.translate(&mut packet);
+                translator.translate_trial(&mut packet);
                 outcome = trial::send(&mut self.routes, way, route, &packet);
             }
         }
