@@ -98,6 +98,7 @@ attacks:
 	$(CARGO) build --release --locked -p lasthop-gateway --examples
 	python3 benches/live/attacks.py --require
 	python3 benches/live/flood.py --require
+	python3 benches/live/replays.py --rate 50000 --require
 	$(CARGO) run --release --locked -p lasthop-gateway --example worst_packet
 
 # The gateway beside other programs' rules: nothing may be worse with it, and `check` says so before. For root.

@@ -31,9 +31,21 @@ INITIATION, MAC = 164, 16
 # From linux/udp.h, linux/sockios.h, linux/ethtool.h.
 UDP_SEGMENT, SIOCETHTOOL, ETHTOOL_SGSO = 103, 0x8946, 0x24
 BATCH = 50
+# Rate of each of the peer's lines, if there are several, in Mbps.
+RATE = 20
 KINDS = {"wrong mac1": (False, 1), "right mac1": (True, 1), "right mac1, 200 addresses": (True, 200)}
 # Maximum share of a core at a hundred thousand per second.
 MOST = 0.2
+
+
+def device(line):
+    """Returns the name of the peer's interface of a line."""
+    return f"eth{line}" if line else "eth"
+
+
+def line_address(line, host="2.1"):
+    """Returns the peer's address on a line, or another host's: each line has a subnet."""
+    return f"10.{77 + line}.{host}"
 
 
 def initiations(public, right, count):
@@ -88,10 +100,11 @@ def overflowed(namespace):
 
 
 class Ends:
-    """An end under attack, a legitimate peer, and the attacker: three namespaces around a bridge of the end's."""
+    """An end under attack, a legitimate peer with one or several lines, and the attacker: three namespaces around a
+    bridge of the end's."""
 
-    def __init__(self, args):
-        self.args, self.prefix = args, f"lh-{os.getpid()}-"
+    def __init__(self, args, lines=1):
+        self.args, self.lines, self.prefix = args, lines, f"lh-{os.getpid()}-"
         self.names = {name: self.prefix + name for name in ("end", "peer", "attacker")}
         self.stack = contextlib.ExitStack()
 
@@ -101,29 +114,35 @@ class Ends:
             for name in self.names.values():
                 run("ip", "netns", "add", name)
                 run("ip", "link", "set", "lo", "up", namespace=name)
-            for name, address in (("peer", "10.77.2.1/16"), ("attacker", "10.77.1.1/16")):
-                run("ip", "link", "add", name, "netns", self.names["end"], "type", "veth", "peer", "name", "eth", "netns", self.names[name])
-                run("ip", "link", "set", name, "up", namespace=self.names["end"])
-                run("ip", "link", "set", "eth", "up", namespace=self.names[name])
-                run("ip", "address", "add", address, "dev", "eth", namespace=self.names[name])
             run("ip", "link", "add", "hub", "type", "bridge", namespace=self.names["end"])
-            for name in ("peer", "attacker"):
-                run("ip", "link", "set", name, "master", "hub", namespace=self.names["end"])
+            cables = [("peer", f"peer{line}", device(line), f"{line_address(line)}/16") for line in range(self.lines)]
+            for name, port, inner, address in [*cables, ("attacker", "attacker", "eth", "10.77.1.1/16")]:
+                run("ip", "link", "add", port, "netns", self.names["end"], "type", "veth", "peer", "name", inner, "netns", self.names[name])
+                run("ip", "link", "set", port, "up", "master", "hub", namespace=self.names["end"])
+                run("ip", "link", "set", inner, "up", namespace=self.names[name])
+                run("ip", "address", "add", address, "dev", inner, namespace=self.names[name])
             run("ip", "link", "set", "hub", "up", namespace=self.names["end"])
-            run("ip", "address", "add", "10.77.0.1/16", "dev", "hub", namespace=self.names["end"])
+            for line in range(self.lines):
+                run("ip", "address", "add", f"{line_address(line, '0.1')}/16", "dev", "hub", namespace=self.names["end"])
             run("sh", "-c", "for n in $(seq 2 200); do ip address add 10.77.1.$n/16 dev eth; done", namespace=self.names["attacker"])
             nodes = ("end", "peer")
             self.keys = {node: run(self.args.lasthop, "tunnel", "keygen", f"{folder}/{node}.key").strip() for node in nodes}
             for number, node in enumerate(nodes):
                 other = nodes[1 - number]
-                calls = f'endpoint = "10.77.0.1:{PORT}"\nkeepalive = "1 s"\n' if node == "peer" else ""
+                calls, rate = f'endpoint = "10.77.0.1:{PORT}"\n' if node == "peer" else "", 'rate = "100 Mbps"\n'
+                if self.lines > 1:
+                    calls, rate = "", ""
+                    for line in range(self.lines):
+                        calls += f'[[peer.path]]\nname = "{line}"\nrate = "{RATE} Mbps"\n'
+                        calls += f'endpoint = "{line_address(line, "0.1")}:{PORT}"\ninterface = "{device(line)}"\n' if node == "peer" else ""
+                keepalive = 'keepalive = "1 s"\n' if node == "peer" else ""
                 with open(f"{folder}/{node}.toml", "w", encoding="utf-8") as out:
                     out.write(f'listen = "0.0.0.0:{PORT}"\nprivate_key_file = "{folder}/{node}.key"\naddress = "10.99.0.{number + 1}/24"\ncontrol = "{folder}/{node}.sock"\n'
-                              f'log = "warn"\n[[peer]]\nname = "{other}"\npublic_key = "{self.keys[other]}"\nallowed = ["10.99.0.{2 - number}"]\nrate = "100 Mbps"\n{calls}')
+                              f'log = "warn"\n[[peer]]\nname = "{other}"\npublic_key = "{self.keys[other]}"\nallowed = ["10.99.0.{2 - number}"]\n{rate}{keepalive}{calls}')
                 self.stack.enter_context(Program(self.names[node], self.args.lasthop, "tunnel", "run", f"{folder}/{node}.toml"))
             self.control = f"{folder}/end.sock"
             for _ in range(200):
-                with contextlib.suppress(RuntimeError):
+                with contextlib.suppress(RuntimeError, IndexError):
                     if self.status()["peers"][0]["up"]:
                         return self
                 time.sleep(0.05)

@@ -114,7 +114,7 @@ impl Translator {
     }
 }
 
-/// What a lookup has shown of a route.
+/// Result of a lookup for a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Finding {
     /// Source that packets get if it changes.
