@@ -44,8 +44,21 @@ def rule(test):
 
 FIRST_STUDY = ["-p", "lasthop-study", "--test", "all", "the_1997_study"]
 
+LIARS = ["-p", "lasthop-proto", "--test", "all", "hybrid::liars"]
+NAT = "crates/lasthop-gateway/src/daemon/nat.rs"
+
 # Name, file, original text (which occurs once), replacement, arguments of `cargo test`.
 FAULTS = [
+    ("a lookup beside a first packet decides on later ones", NAT, "(None, Moment::Queued) => return Some(None),",
+     "(None, Moment::Queued) => (Finding::Source(None), UNTRACKED),", ["-p", "lasthop-gateway", "--lib", "nat"]),
+    ("a translated connection becomes an untracked one", NAT, "(None, _) if was_translated =>",
+     "(None, _) if was_translated && entry.is_some() =>", ["-p", "lasthop-gateway", "--lib", "nat"]),
+    ("a path may be faster than light", f"{HYBRID}/schedule.rs", "least.saturating_sub(self.delay(other)).max(0)",
+     "least.saturating_sub(self.delay(other)).clamp(0, 0)", LIARS),
+    ("late reports on a path end repair on others", f"{HYBRID}/mod.rs", "longest.min(limits::LONGEST_HOLD)",
+     "longest", LIARS),
+    ("false reports of arrivals stop a hop", f"{HYBRID}/symbols.rs", "if is_contradicted { self.base }",
+     "if is_contradicted && self.base == 0 { self.base }", LIARS),
     ("a bucket holds more than its burst", "crates/lasthop-proto/src/bucket.rs", "(self.level + gained).min(self.size)",
      "self.level + gained", inside("bucket")),
     ("a frame is sent at the rate of its beginning", "crates/lasthop-proto/src/rate/mod.rs", "if work <= room {",

@@ -3,6 +3,7 @@
 mod auto;
 mod bottleneck;
 mod golden;
+mod liars;
 mod link;
 mod outage;
 mod paths;

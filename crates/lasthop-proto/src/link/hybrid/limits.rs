@@ -17,7 +17,7 @@ pub(super) const ROUNDS: u8 = 4;
 const ROUNDS_TAKE: Duration = Duration::from_millis(60);
 
 /// Maximum time for which a packet waits for an earlier one: four rounds over a geostationary satellite.
-const LONGEST_HOLD: Duration = Duration::from_millis(2500);
+pub(super) const LONGEST_HOLD: Duration = Duration::from_millis(2500);
 
 /// Time after which packets of calls, and acknowledgments, are of little use. On longer hops, the time of one
 /// retransmission: 9/8 of a round trip and a feedback delay until the loss is declared, and half a round trip.

@@ -255,9 +255,11 @@ impl<I: Item> Hop<I> {
         Account::longest_wait(reports(&self.config), class, path.detector.round_trip(), path.control.rate())
     }
 
-    /// Returns the longest time of a round of repair over all paths.
+    /// Returns the longest time of a round of repair over all paths, as far as packets are repaired that long: reports may
+    /// be late.
     fn longest_trip(&self) -> Duration {
-        self.paths.iter().map(|path| path.detector.repair_trip()).max().unwrap_or_default()
+        let longest = self.paths.iter().map(|path| path.detector.repair_trip()).max().unwrap_or_default();
+        if self.is_multipath() { longest.min(limits::LONGEST_HOLD) } else { longest }
     }
 
     /// Returns the maximum number of symbols in flight: the capacity of four round trips, the maximum time for which a

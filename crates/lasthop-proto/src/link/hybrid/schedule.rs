@@ -26,6 +26,10 @@ const MOST_STAGED: u64 = 8192;
 /// Maximum number of waiting packets of light flows, and of packets without repair.
 const MOST_LIGHT: usize = 256;
 
+/// Maximum difference between the delays of two paths, in round trips of the slower one: its delay varies, and the means
+/// of delay and round trip follow at different speeds.
+const TRUSTED: u64 = 2;
+
 /// Time after which a path that carries nothing is probed, so that its delay stays known.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -196,12 +200,17 @@ impl<I: Item> Hop<I> {
         best.or_else(|| self.first(|_| true)).unwrap_or(path)
     }
 
-    /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`.
+    /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`. No
+    /// path is faster than this one by more than this one's delay, whatever the other end reports on it.
     fn packets_before(&self, now: Instant, path: PathId) -> u64 {
-        let own = self.arrival(now, self.path(path));
+        let state = self.path(path);
+        let (own, delay) = (self.arrival(now, state), self.delay(state));
+        let least = delay.saturating_sub_unsigned(state.detector.round_trip().saturating_mul(TRUSTED).as_nanos());
         let before = |other: PathId| {
             let other = self.path(other);
-            let ahead = u64::try_from(own - self.arrival(now, other)).unwrap_or(0);
+            let incredible = least.saturating_sub(self.delay(other)).max(0);
+            let arrival = self.arrival(now, other).saturating_add(incredible);
+            let ahead = u64::try_from(own.saturating_sub(arrival)).unwrap_or(0);
             limits::frames_in_flight(other.control.rate(), Duration::from_nanos(ahead))
         };
         self.usable().filter(|other| *other != path).map(before).sum::<u64>().min(MOST_STAGED)

@@ -13,6 +13,10 @@ use crate::time::{Duration, Instant};
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
 
+/// Distance from the first symbol that the other end reports as missing to the next one to be sent, from which on reports
+/// contradict each other if this end holds no packet for the missing one: far more symbols than are in flight.
+const CONTRADICTED: u64 = AHEAD / 4 * 3;
+
 /// Fate of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -281,9 +285,17 @@ impl<I: Item> Symbols<I> {
     /// Removes finished symbols at the front after feedback, and ends floor notices if the other end knows the floor.
     pub fn settle(&mut self, now: Instant) {
         self.advance(now);
-        if self.peer_floor >= self.base.min(self.given_up_to) {
+        if !self.is_unheard() {
             (self.floor_due, self.floors) = (None, 0);
         }
+    }
+
+    /// Returns whether the other end may wait for symbols that are never retransmitted: for given up ones, or for ones that
+    /// it has reported as arrived in one report and as missing in many others.
+    fn is_unheard(&self) -> bool {
+        let is_contradicted = self.next_symbol().0 >= self.peer_floor.saturating_add(CONTRADICTED);
+        let needless = if is_contradicted { self.base } else { self.base.min(self.given_up_to) };
+        self.peer_floor < needless
     }
 
     /// Records that a transmission of a symbol arrived.
@@ -335,8 +347,7 @@ impl<I: Item> Symbols<I> {
             self.carried.pop_front();
             self.base += 1;
         }
-        let unheard = self.peer_floor < self.base.min(self.given_up_to);
-        if unheard && self.floor_due.is_none() && (self.floors < FLOORS || self.is_too_far()) {
+        if self.is_unheard() && self.floor_due.is_none() && (self.floors < FLOORS || self.is_too_far()) {
             self.floor_due = Some(now);
         }
     }
