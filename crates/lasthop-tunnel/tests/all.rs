@@ -4,4 +4,5 @@ mod common;
 
 mod attacks;
 mod life;
+mod path_attacks;
 mod paths;

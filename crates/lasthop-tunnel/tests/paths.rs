@@ -11,13 +11,13 @@ use lasthop_tunnel::{Arrival, Drop, Event, PathConfig, PeerConfig, SocketId, Sta
 const FIRST: PathId = PathId::FIRST;
 const SECOND: PathId = PathId(1);
 
-/// Address of the first end's second socket.
-fn second() -> SocketAddr {
+/// Returns the address of the first end's second socket.
+pub fn second() -> SocketAddr {
     "203.0.113.1:6000".parse().unwrap()
 }
 
 /// Returns two ends; the first one calls, on as many paths as it has, and the second one has `others` paths.
-fn net(others: usize) -> Net {
+pub fn net(others: usize) -> Net {
     let mut net = Net::with(|which, peer| configure(which, peer, others));
     net.ends[0].others = vec![second()];
     net
@@ -37,7 +37,8 @@ fn paths_of(net: &Net, which: usize) -> u8 {
     ups.next_back().unwrap()
 }
 
-fn at(net: &Net, which: usize, path: PathId) -> Option<SocketAddr> {
+/// Returns the address at which an end sends on a path.
+pub fn at(net: &Net, which: usize, path: PathId) -> Option<SocketAddr> {
     net.ends[which].tunnel.address(net.ends[which].peer, path)
 }
 
