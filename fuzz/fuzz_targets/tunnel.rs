@@ -1,7 +1,8 @@
 //! Tests the tunnel's sessions, before and after decryption: two ends with keys, or without keys on a trusted network,
-//! where every received byte reaches the code after decryption. For any input, deadlines are in the future, memory is
-//! bounded, off-path attackers receive no more bytes than they send, and with keys all packets that arrive were sent,
-//! and arrive once.
+//! where every received byte reaches the code after decryption. Each end has a socket for each of its paths. For any
+//! input, deadlines are in the future, memory is bounded, off-path attackers receive no more bytes than they send, and
+//! with keys all packets that arrive were sent, and arrive once. Unless the attacker passes on what is sent to its
+//! addresses, no endpoint moves to one of them.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,8 @@ use lasthop_proto::link::hybrid::PathId;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Entropy, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
-    TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, Origin, PathConfig, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey,
+    SocketId, Tunnel, TunnelConfig,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -34,12 +35,26 @@ struct End {
 
 struct Datagram {
     to: usize,
+    socket: SocketId,
     from: SocketAddr,
     bytes: Vec<u8>,
 }
 
+/// Returns an address: the first ones are those of the ends' sockets.
 fn address(number: u8) -> SocketAddr {
     ([192, 0, 2, number], 9).into()
+}
+
+/// Returns the address of an end's socket.
+fn socket_address(end: usize, SocketId(socket): SocketId) -> SocketAddr {
+    address((end * PATHS) as u8 + socket)
+}
+
+/// Returns the end and the socket with that address.
+fn at(to: SocketAddr) -> Option<(usize, SocketId)> {
+    let sockets = (0..2).flat_map(|end| (0..PATHS as u8).map(move |socket| (end, SocketId(socket))));
+    let mut sockets = sockets.filter(|(end, socket)| socket_address(*end, *socket) == to);
+    sockets.next()
 }
 
 fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
@@ -56,7 +71,9 @@ fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
         let keepalive = if u.arbitrary()? { Some(Duration::from_secs(u.int_in_range(1..=60)?)) } else { None };
         let mut paths = Vec::new();
         for _ in 0..u.int_in_range(1..=PATHS)? {
-            paths.push(PathConfig::to(if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None }));
+            let other = socket_address(1 - at, SocketId(u.int_in_range(0..=PATHS as u8 - 1)?));
+            let endpoint = if u.ratio(3, 4)? { Some(other) } else { None };
+            paths.push(PathConfig { endpoint, socket: SocketId(u.int_in_range(0..=PATHS as u8 - 1)?) });
         }
         let peer = PeerConfig { key, preshared: PresharedKey::default(), paths, allowed: vec![], keepalive };
         let peer = tunnel.add_peer(Instant::ZERO, peer).expect("it is the only peer");
@@ -66,7 +83,7 @@ fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
 }
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
-    let keys = u.arbitrary()?;
+    let (keys, relays) = (u.arbitrary()?, u.arbitrary::<bool>()?);
     let mut ends = ends(u, keys)?;
     let mut underway: Vec<Datagram> = Vec::new();
     let mut now = Instant::ZERO;
@@ -88,9 +105,10 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 let path = PathId(u.int_in_range(0..=PATHS as u8 - 1)?);
                 let next = &mut end.next[usize::from(path.0)];
                 *next += if u.ratio(1, 16)? { u64::from(u.arbitrary::<u32>()?) } else { 0 };
-                if end.tunnel.seal(now, end.peer, path, *next, &mut bytes).is_ok() {
+                if let Ok(to) = end.tunnel.seal(now, end.peer, path, *next, &mut bytes) {
                     end.sent.insert((path, *next, text));
-                    underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes });
+                    let from = socket_address(at, SocketId(path.0));
+                    underway.extend(self::at(to).map(|(to, socket)| Datagram { to, socket, from, bytes }));
                 }
                 *next += 1;
                 None
@@ -106,15 +124,15 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 }
                 None
             }
-            5 => Some(Datagram { to: at, from: address(u.arbitrary()?), bytes: u.arbitrary()? }),
+            5 => Some(Datagram { to: at, socket: SocketId(0), from: address(u.arbitrary()?), bytes: u.arbitrary()? }),
             // One of the datagrams in flight, mostly the oldest: unchanged, modified, truncated, from another address,
             // or lost. It may arrive several times.
             _ if underway.is_empty() => None,
             _ => {
                 let which = if u.ratio(1, 4)? { u.choose_index(underway.len())? } else { 0 };
-                let Datagram { to, from, bytes } = &underway[which];
-                let mut changed = Datagram { to: *to, from: *from, bytes: bytes.clone() };
-                match u.int_in_range(0..=15_u8)? {
+                let Datagram { to, socket, from, bytes } = &underway[which];
+                let mut changed = Datagram { to: *to, socket: *socket, from: *from, bytes: bytes.clone() };
+                match u.int_in_range(0..=17_u8)? {
                     0 => changed.to = 1 - changed.to,
                     1 => changed.from = address(u.arbitrary()?),
                     2 => changed.bytes.truncate(u.choose_index(bytes.len() + 1)?),
@@ -137,6 +155,9 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                         return Ok(());
                     }
                     8 => {}
+                    // On another path, or at another socket.
+                    9 if !bytes.is_empty() => changed.bytes[0] = changed.bytes[0] & 0x8f | u.int_in_range(0..=7_u8)? << 4,
+                    10 => changed.socket = SocketId(u.int_in_range(0..=PATHS as u8 - 1)?),
                     _ => {
                         underway.remove(which);
                     }
@@ -144,10 +165,11 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 Some(changed)
             }
         };
-        if let Some(Datagram { to, from, mut bytes }) = arrival {
+        if let Some(Datagram { to, socket, from, mut bytes }) = arrival {
             let end = &mut ends[to];
             *given[to].entry(from).or_default() += bytes.len() as i64;
-            if let Arrival::Link { path, number, frames, .. } = end.tunnel.handle_datagram(now, from, &mut bytes) {
+            let origin = Origin { address: from, socket };
+            if let Arrival::Link { path, number, frames, .. } = end.tunnel.handle_datagram(now, origin, &mut bytes) {
                 let text = bytes[frames].to_vec();
                 if keys {
                     assert!(ends[to].taken.insert((path, number)), "packet {number} of {path:?} arrived twice");
@@ -164,14 +186,20 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             while let Some(transmit) = end.tunnel.poll_transmit() {
                 // An address that is not known to be the peer's receives no more bytes than it has sent.
                 let is_known = (0..PATHS as u8).any(|path| end.tunnel.address(end.peer, PathId(path)) == Some(transmit.to));
-                if !is_known && transmit.to != address(1 - at as u8) {
+                let place = self::at(transmit.to);
+                if !is_known && place.is_none_or(|(to, _)| to == at) {
                     let given = given[at].entry(transmit.to).or_default();
                     *given -= transmit.bytes.len() as i64;
                     assert!(*given >= 0 || !keys, "{} received more bytes than it sent", transmit.to);
                 }
-                if underway.len() < 100 {
-                    underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes: transmit.bytes });
-                }
+                let from = socket_address(at, transmit.socket);
+                let place = place.or_else(|| relays.then_some((1 - at, SocketId(0)))).filter(|_| underway.len() < 100);
+                underway.extend(place.map(|(to, socket)| Datagram { to, socket, from, bytes: transmit.bytes }));
+            }
+            for path in (0..PATHS as u8).map(PathId).filter(|_| keys && !relays) {
+                let is_true = |address| self::at(address).is_some_and(|(end, _)| end != at);
+                let place = end.tunnel.address(end.peer, path);
+                assert!(place.is_none_or(is_true), "{path:?} moved to {place:?}");
             }
             while end.tunnel.poll_event().is_some() {}
             assert!(end.tunnel.sessions() <= 5);
