@@ -56,8 +56,36 @@ impl Port {
     ///
     /// Returns an error if a system call fails.
     pub fn open(name: &str, index: u32, filter: &Program) -> Result<Self, KernelError> {
-        let socket = PacketSocket::open_offloaded(name, filter.as_fd()).map_err(kernel("packet socket"))?;
-        Ok(Self { name: name.to_owned(), index, socket })
+        let mut port = Self::unbound(name, filter)?;
+        port.bind(index)?;
+        Ok(port)
+    }
+
+    /// Opens a socket for an interface with this name that may not exist yet. It receives nothing before
+    /// [`Port::bind`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a system call fails.
+    pub fn unbound(name: &str, filter: &Program) -> Result<Self, KernelError> {
+        let socket = PacketSocket::offloaded(filter.as_fd()).map_err(kernel("packet socket"))?;
+        Ok(Self { name: name.to_owned(), index: 0, socket })
+    }
+
+    /// Uses the interface with this index from now on.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub fn bind(&mut self, index: u32) -> Result<(), KernelError> {
+        self.socket.bind(index).map_err(kernel("packet socket"))?;
+        self.index = index;
+        Ok(())
+    }
+
+    /// Returns the interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the interface's index.

@@ -96,8 +96,60 @@ fn a_peer_has_paths_with_their_own_interface_and_rate() {
         let found = message(&text);
         assert!(found.contains(expected), "{found}\n{expected}");
     }
-    let bridge = format!("{BRIDGE}[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nrate = '10 Mbps'\n{}", path(""));
-    assert!(message(&bridge).contains("peer[1].path: not allowed with mode = \"bridge\""), "{}", message(&bridge));
+}
+
+#[test]
+fn each_path_of_a_bridge_has_an_interface_of_its_own() {
+    let head = format!("{BRIDGE}[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\n");
+    let path = |name: &str, more: &str| format!("[[peer.path]]\nname = '{name}'\nrate = '10 Mbps'\n{more}");
+    let second = path("b", "interface = 'eth2'\n");
+    for first in ["", "interface = 'eth1'\n"] {
+        let text = format!("{head}multipath = 'failover'\n{}{second}", path("a", first));
+        let tunnel = Tunnel::parse("t.toml", &text).unwrap();
+        let paths = &tunnel.peers[0].paths;
+        let interfaces: Vec<_> = paths.iter().map(|path| path.interface.as_deref()).collect();
+        assert_eq!(interfaces, [None, Some("eth2")]);
+        assert_eq!(paths[1].interface_line, Some(if first.is_empty() { 13 } else { 14 }));
+    }
+    let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\ntrusted_interface = 'eth1'\nname = 'ship'\n[[peer]]\n\
+               name = 'shore'\n";
+    for (text, expected) in [
+        (
+            format!("{head}{}{second}", path("a", "interface = 'eth3'\n")),
+            "t.toml:10: peer[1].path[1].interface: cannot be \"eth3\" (frames that bypass the tunnel leave by it); give \
+             \"eth1\", the interface towards the hop, for the first path",
+        ),
+        (
+            format!("{head}{}{}", path("a", ""), path("b", "")),
+            "t.toml:10: peer[1].path[2].interface: missing; give the name of the interface by which the path leaves, e.g. \
+             \"wwan0\"",
+        ),
+        (
+            format!("{head}{}{second}{}", path("a", ""), path("c", "interface = 'eth2'\n")),
+            "t.toml:17: peer[1].path[3].interface: cannot be \"eth2\" (another path of this peer has it); give an interface \
+             of this path alone",
+        ),
+        (
+            format!("{head}{}{}", path("a", ""), path("b", "interface = 'eth1'\n")),
+            "t.toml:13: peer[1].path[2].interface: cannot be \"eth1\" (another path of this peer has it); give an interface \
+             of this path alone",
+        ),
+        (
+            format!("{head}{}{second}endpoint = '192.0.2.1:9'\n", path("a", "")),
+            "t.toml:14: peer[1].path[2].endpoint: not allowed with mode = \"bridge\", which has no addresses",
+        ),
+        (
+            format!("device = 'eth2'\n{head}{}{second}", path("a", "")),
+            "t.toml:1: device: cannot be \"eth2\" (it is the interface of a path); give another name",
+        ),
+        (
+            format!("{own}{}{second}", path("a", "")),
+            "t.toml:8: peer[1].path: several paths of a bridge require security = \"noise\": without, this end accepts \
+             frames from the trusted interface only",
+        ),
+    ] {
+        assert_eq!(message(&text), expected);
+    }
 }
 
 #[test]

@@ -117,6 +117,14 @@ impl<'d> Reader<'d> {
         self.item(key.as_ref()).is_some()
     }
 
+    /// Returns the line of this key in the file, if it has one.
+    pub fn line(&self, key: impl AsRef<str>) -> Option<usize> {
+        match self.item(key.as_ref())?.spot {
+            Spot::Line(line) => Some(line),
+            Spot::Whole | Spot::Override => None,
+        }
+    }
+
     /// Returns whether the scenario has this key with a table as its value.
     pub fn is_table(&self, key: impl AsRef<str>) -> bool {
         matches!(self.item(key.as_ref()), Some(Item { data: Data::Table(_), .. }))

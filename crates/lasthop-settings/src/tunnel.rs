@@ -362,6 +362,10 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     let LogLevel(log) = root.value(Keys::log)?;
     let AbsolutePath(usage) = root.value(Keys::usage)?;
     let peers = peers(root, &security, &mode)?;
+    let is_device = |path: &PeerPath| path.interface.as_ref() == Some(&device);
+    if peers.iter().flat_map(|peer| &peer.paths).any(is_device) {
+        return Err(root.refuse(Keys::device, "another name", "it is the interface of a path"));
+    }
     Ok(Tunnel {
         mode,
         security,
@@ -485,6 +489,11 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         }
     };
     let paths = paths::paths(reader, mode)?;
+    if matches!((mode, security), (Mode::Bridge { .. }, Security::None { .. })) && paths.len() > 1 {
+        let message = "several paths of a bridge require security = \"noise\": without, this end accepts frames from \
+                       the trusted interface only";
+        return Err(reader.fail(PeerKeys::path, Problem::Conflict(message.to_owned())));
+    }
     let multipath = reader.value(PeerKeys::multipath)?;
     if reader.has(PeerKeys::multipath) && paths.len() < 2 {
         let message = "requires at least two [[peer.path]]".to_owned();

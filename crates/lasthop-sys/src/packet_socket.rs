@@ -24,7 +24,7 @@ const SEND_BUFFER: libc::c_int = 8 << 20;
 /// Size of the buffer for a frame's timestamp and other metadata, in bytes.
 const CONTROL: usize = 96;
 
-/// `AF_PACKET` socket bound to a device.
+/// `AF_PACKET` socket of a device.
 pub struct PacketSocket {
     fd: OwnedFd,
     batch: Box<Batch>,
@@ -76,17 +76,26 @@ impl PacketSocket {
     /// Returns an error if a system call fails.
     pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
         let room = (mtu as usize + 14).min(LONGEST);
-        Self::open_with(device, room, Offloading::Off, |fd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
+        let name = CString::new(device)?;
+        // SAFETY: `name` is a string that ends in a zero.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let prepare = |fd: &OwnedFd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+        let socket = Self::open_with(room, Offloading::Off, prepare)?;
+        socket.bind(index)?;
+        Ok(socket)
     }
 
-    /// Opens a socket on `device` of the calling thread's namespace, whose offloads may be on. It accepts frames
-    /// according to the BPF program `filter`, starting with the first one.
+    /// Opens a socket for a device whose offloads may be on, and to which [`PacketSocket::bind`] binds it. It accepts
+    /// frames according to the BPF program `filter`, starting with the first one.
     ///
     /// # Errors
     ///
     /// Returns an error if a system call fails.
-    pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
-        Self::open_with(device, LONGEST, Offloading::On, |fd| {
+    pub fn offloaded(filter: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::open_with(LONGEST, Offloading::On, |fd| {
             option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
             option::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
             option::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
@@ -94,17 +103,10 @@ impl PacketSocket {
     }
 
     fn open_with(
-        device: &str,
         room: usize,
         offloading: Offloading,
         prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let name = CString::new(device)?;
-        // SAFETY: `name` is a string that ends in a zero.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(io::Error::last_os_error());
-        }
         // No protocol yet: a socket would receive from every device until it is bound.
         // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
@@ -117,6 +119,15 @@ impl PacketSocket {
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         option::set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
         prepare(&fd)?;
+        Ok(Self { fd, batch: Batch::new(room, offloading) })
+    }
+
+    /// Binds the socket to the device with this index in its namespace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub fn bind(&self, index: u32) -> io::Result<()> {
         // SAFETY: all zeros is a valid address.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -124,10 +135,10 @@ impl PacketSocket {
         address.sll_ifindex = index as i32;
         let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         // SAFETY: `address` is of the length given and lives through the call.
-        if unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } < 0 {
+        if unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { fd, batch: Batch::new(room, offloading) })
+        Ok(())
     }
 
     /// Receives waiting frames, at most one batch. Returns whether there may be more.
@@ -166,7 +177,7 @@ impl PacketSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Sends frames in order through a socket opened by [`PacketSocket::open_offloaded`]. Returns the number of frames
+    /// Sends frames in order through a socket opened by [`PacketSocket::offloaded`]. Returns the number of frames
     /// that the kernel refused, and its last error.
     pub fn send_offloaded(&self, frames: &[Outgoing<'_>]) -> (usize, Option<io::Error>) {
         let (mut refused, mut problem) = (0, None);

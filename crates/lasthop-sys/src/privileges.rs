@@ -31,7 +31,8 @@ pub fn not_held(needed: CapabilitySet) -> Option<String> {
 pub struct Tasks {
     /// Indicates that the worker opens connections with addresses of other hosts, from any port.
     pub splits: bool,
-    /// Indicates that the worker updates the heartbeat for BPF programs, and attaches them to new ports.
+    /// Indicates that the worker updates the heartbeat for BPF programs, attaches them to new ports, and binds open sockets
+    /// to new interfaces.
     pub bridges: bool,
 }
 

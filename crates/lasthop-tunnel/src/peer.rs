@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// Indexes to be released.
     pub(crate) retired: Vec<Index>,
     pub(crate) counters: Counters,
-    /// Carrier, and MTU of the local interface in bytes.
+    /// Carrier, and initial MTU of the paths' interfaces in bytes.
     pub(crate) carrier: Carrier,
     pub(crate) link_mtu: u16,
     /// Socket on which the latest datagram arrived.
@@ -122,7 +122,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(id: PeerId, config: PeerConfig, own_epoch: u64, now: Instant) -> Self {
+    pub(crate) fn new(id: PeerId, config: PeerConfig, link_mtu: u16, own_epoch: u64, now: Instant) -> Self {
         Self {
             id,
             signer: Signer::new(&config.key),
@@ -133,7 +133,7 @@ impl Peer {
             begin_at: (config.keepalive.is_some() && config.paths.iter().any(|path| path.endpoint.is_some()))
                 .then_some(now),
             last_begun: None,
-            paths: config.paths.into_iter().map(Path::new).collect(),
+            paths: config.paths.into_iter().map(|path| Path::new(path, link_mtu)).collect(),
             liveness: Liveness::new(config.keepalive),
             initiations: Initiations::default(),
             authentic_at: None,
@@ -317,14 +317,16 @@ impl Peer {
         shared.tell(Event::Path { peer: self.id, path, address, size });
     }
 
-    /// Starts to use the other paths of a new session at their configured addresses.
+    /// Starts to use the other paths of a new session at their configured addresses. Keep-alives find the peer on paths
+    /// without one.
     pub(crate) fn use_configured(&mut self, now: Instant, shared: &mut Shared) {
         if self.used().count() < 2 {
             return;
         }
         for path in self.used() {
-            if let Some(Path { address: None, configured: Some(address), .. }) = self.path(path) {
-                self.set_address(now, path, *address, shared);
+            let address = self.path(path).filter(|path| path.address.is_none()).and_then(Path::configured_host);
+            if let Some(address) = address {
+                self.set_address(now, path, address, shared);
             }
         }
     }
@@ -369,12 +371,20 @@ impl Peer {
     /// Sends a keep-alive on each path.
     pub(crate) fn keep_alive(&mut self, now: Instant, shared: &mut Shared) {
         for path in self.used() {
-            let is_due = |path: &mut Path| path.take_keepalive(now);
-            if let Some(address) = self.address(path)
-                && self.path_mut(path).is_some_and(is_due)
-            {
-                self.send_to(now, path, address, (Control::Keepalive, 0), shared);
+            if self.path_mut(path).is_some_and(|path| path.has_destination() && path.take_keepalive(now)) {
+                self.keep_alive_on(now, path, shared);
             }
+        }
+        self.liveness.answered();
+    }
+
+    /// Sends a keep-alive on a path, unless it is off.
+    pub(crate) fn keep_alive_on(&mut self, now: Instant, path: PathId, shared: &mut Shared) {
+        let is_one_of_several = self.used().count() > 1;
+        let path_on = self.path_mut(path).filter(|path| path.is_on());
+        let to = path_on.and_then(|path| if is_one_of_several { path.keep_alive_to(now) } else { path.address });
+        if let Some(to) = to {
+            self.send_to(now, path, to, (Control::Keepalive, 0), shared);
         }
         self.liveness.answered();
     }

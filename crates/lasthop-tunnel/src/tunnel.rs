@@ -112,7 +112,7 @@ impl Tunnel {
         }
         self.by_key.insert(config.key, id);
         let own_epoch = u64::from_le_bytes(self.shared.entropy.bytes());
-        self.peers[free] = Some(Peer::new(id, config, own_epoch, now));
+        self.peers[free] = Some(Peer::new(id, config, self.shared.link_mtu, own_epoch, now));
         Ok(id)
     }
 
@@ -170,10 +170,22 @@ impl Tunnel {
         }
     }
 
-    /// Sends a keep-alive to a peer now, if there is a session.
-    pub fn keep_alive(&mut self, now: Instant, id: PeerId) {
+    /// Sends a keep-alive to a peer on one path now, if there is a session. One of several paths whose configured address
+    /// is that of all hosts on its line finds the peer there.
+    pub fn keep_alive(&mut self, now: Instant, id: PeerId, path: PathId) {
         if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
-            peer.keep_alive(now, &mut self.shared);
+            peer.keep_alive_on(now, path, &mut self.shared);
+        }
+    }
+
+    /// Sets the MTU of the interface by which a path leaves, in bytes.
+    pub fn set_link_mtu(&mut self, now: Instant, id: PeerId, path: PathId, mtu: u16) {
+        let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let before = peer.size(path);
+        let carrier = self.shared.carrier;
+        if let Some(state) = peer.path_mut(path) {
+            state.set_link_mtu(now, mtu, carrier);
+            peer.tell_size(path, before, &mut self.shared);
         }
     }
 

@@ -77,7 +77,10 @@ fn taken_at_start(tunnel: &Tunnel) -> Vec<Finding> {
     }
     match &tunnel.mode {
         Mode::Tun { listen: address, .. } => findings.push(listen(*address, &tunnel.security, runs)),
-        Mode::Bridge { interface } => findings.extend(claimed(interface, runs)),
+        Mode::Bridge { interface } => {
+            let others = tunnel.peers.iter().flat_map(|peer| &peer.paths).filter_map(|path| path.interface.as_ref());
+            findings.extend(std::iter::once(interface).chain(others).filter_map(|interface| claimed(interface, runs)));
+        }
     }
     findings.push(interface(&tunnel.device, runs));
     findings.extend(routes(tunnel));
@@ -206,7 +209,18 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
             .and_then(|text| PresharedKey::from_base64(&text).map_err(|error| format!("{}: {error}", file.display())));
         findings.push(of(subject("preshared key"), key.map(|_| "readable".to_owned())));
     }
-    let Mode::Tun { listen, address, .. } = &tunnel.mode else { return findings };
+    let (listen, address) = match &tunnel.mode {
+        Mode::Tun { listen, address, .. } => (listen, address),
+        Mode::Bridge { interface: hop } => {
+            let lines = peer.paths.iter().filter_map(|path| {
+                let (name, interface) = (path.name.as_deref().unwrap_or_default(), path.interface.as_ref()?);
+                let subject = subject(&format!("path {name} interface"));
+                Some(bridge::check::line(subject, interface, path.interface_line, hop))
+            });
+            findings.extend(lines);
+            return findings;
+        }
+    };
     // A network wider than the own one may contain this end's address, namely if the peer is the route to all other
     // hosts.
     let both = address.iter().flat_map(|own| peer.allowed.iter().map(move |allowed| (own, allowed)));

@@ -4,10 +4,11 @@
 mod bridged;
 mod events;
 mod routed;
+mod sizes;
 mod volume;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -102,6 +103,8 @@ pub struct Engine {
     links: Vec<Option<Link>>,
     inner: Inner,
     carrier: (Carrier, u16),
+    /// MTUs of the interfaces, by socket, that differ from that of `carrier`.
+    link_mtus: BTreeMap<SocketId, u16>,
     keys: RandomState,
     /// Packets for the device. Those from peers have their position and MTU.
     out: VecDeque<(Packet, Option<Fit>)>,
@@ -136,6 +139,7 @@ impl Engine {
             links: Vec::new(),
             inner,
             carrier: (carrier, link_mtu),
+            link_mtus: BTreeMap::new(),
             keys: RandomState::new(),
             out: VecDeque::new(),
             scratch: Vec::new(),
@@ -183,6 +187,7 @@ impl Engine {
             }
             let tape = self.recorder.clone().map(|recorder| Tape { recorder, peer: id });
             self.links[place] = Some(Link::new(now, peer.clone(), self.carrier, tape));
+            self.apply_link_mtus(now, PeerId(id));
             if is_known {
                 self.wake(now, PeerId(id));
             }
@@ -285,6 +290,7 @@ impl Engine {
             Arrival::Dropped(_) => {}
         }
         if let Arrival::Link { peer, path, number, frames } = arrival {
+            self.look_for_crossing(peer, path, from.socket);
             self.take_frame(now, (peer, path, number), ecn, datagram, frames);
             let path = link_of(&mut self.links, peer).and_then(|link| link.path_mut(path));
             if let Some(path) = path.filter(|path| path.address == Some(from.address)) {
@@ -372,19 +378,6 @@ impl Engine {
         }
     }
 
-    /// Reports that the system refused a datagram of `size` bytes to `to` on a socket because it was too big.
-    pub fn too_big(&mut self, now: Instant, (to, socket): (SocketAddr, SocketId), size: u16) {
-        for (link, id) in self.links.iter().zip(0..) {
-            let Some(link) = link else { continue };
-            for ((path, plan), number) in link.paths().iter().zip(&link.plan.paths).zip(0..) {
-                if path.address == Some(to) && plan.socket == socket.0 {
-                    self.tunnel.too_big(now, PeerId(id), PathId(number), size);
-                }
-            }
-        }
-        self.take_events(now);
-    }
-
     /// Performs due work. `wall` is the time of day, in nanoseconds since 1970.
     pub fn handle_timeout(&mut self, now: Instant, wall: u64) {
         if self.tunnel.poll_deadline().is_some_and(|due| due <= now) {
@@ -464,7 +457,7 @@ impl Engine {
             // the path.
             if let Ok(to) = self.tunnel.seal(now, id, path, number, &mut self.scratch) {
                 outbox.put(Datagram { to, socket, from: local, ecn, bytes: &self.scratch });
-                self.was_heard(now, id);
+                self.gave_sign(now, id, path);
             }
         }
     }

@@ -29,6 +29,7 @@ pub mod frames;
 pub mod inner;
 pub mod link;
 pub mod plan;
+mod readiness;
 pub mod recording;
 pub mod secrets;
 pub mod socket;

@@ -120,17 +120,17 @@ pub struct Link {
     reads_terms: bool,
     /// State of repair at the last log message.
     state: State,
-    carrier: (Carrier, u16),
+    carrier: Carrier,
 }
 
 impl Link {
-    /// Creates a peer without a session. `carrier` has the MTU of its interface.
-    pub fn new(now: Instant, plan: PeerPlan, carrier: (Carrier, u16), tape: Option<Tape>) -> Self {
+    /// Creates a peer without a session, with paths by interfaces with the MTU of `carrier`.
+    pub fn new(now: Instant, plan: PeerPlan, (carrier, link_mtu): (Carrier, u16), tape: Option<Tape>) -> Self {
         Self {
             hop: RecordedHop::new(now, config(&plan, CODES, 28), LAG, &plan.name, tape),
             counters: LinkCounters::default(),
             before: Counters::default(),
-            paths: vec![LinkPath::default(); plan.paths.len()],
+            paths: vec![LinkPath::new(link_mtu); plan.paths.len()],
             early: VecDeque::new(),
             up: false,
             since: None,
@@ -329,6 +329,13 @@ impl Link {
         }
     }
 
+    /// Sets the MTU of the interface by which a path leaves.
+    pub fn set_link_mtu(&mut self, path: PathId, mtu: u16) {
+        if let Some(path) = self.path_mut(path) {
+            path.set_link_mtu(mtu);
+        }
+    }
+
     /// Handles a new MTU of a path.
     pub fn on_size(&mut self, path: PathId, size: u16) {
         if let Some(path) = self.path_mut(path) {
@@ -338,25 +345,23 @@ impl Link {
 
     /// Returns the number of header bytes before a datagram on a path that count towards an MTU.
     fn headers(&self, path: &LinkPath) -> u16 {
-        let (carrier, _) = self.carrier;
-        path.address.map_or(28, |address| carrier.headers(address))
+        path.address.map_or(28, |address| self.carrier.headers(address))
     }
 
     /// Returns the number of header bytes before a datagram on a path that need time on the hop.
     fn cost(&self, path: PathId) -> u16 {
         let headers = self.paths.get(usize::from(path.0)).map_or(28, |path| self.headers(path));
         match self.carrier {
-            (Carrier::Udp, _) => headers,
-            (Carrier::Ethernet, _) => headers + ETHERNET as u16,
+            Carrier::Udp => headers,
+            Carrier::Ethernet => headers + ETHERNET as u16,
         }
     }
 
     /// Returns the maximum size of an inner packet, or of a frame with its length, in bytes: what passes on every path in
     /// use, since repairs may take another path.
     pub fn mtu(&self, now: Instant) -> u16 {
-        let (_, most) = self.carrier;
         let used = self.paths.iter().take(self.hop.path_count().into()).filter(|path| path.address.is_some());
-        let sizes = used.map(|path| path.size(now, most.saturating_sub(self.headers(path))));
+        let sizes = used.map(|path| path.size(now, self.headers(path)));
         // Before the peer has an address, the size is that of a new path.
         sizes.min().unwrap_or(lasthop_tunnel::pmtu::BASE).saturating_sub(crate::plan::ADDED)
     }

@@ -1,5 +1,6 @@
 //! Configuration with its keys read and its names resolved: everything that the worker needs.
 
+mod interface;
 mod paths;
 pub mod terms;
 
@@ -8,7 +9,6 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use ipnet::IpNet;
-use lasthop_daemon::interfaces::{self, folder};
 use lasthop_proto::link::hybrid::Multipath;
 use lasthop_proto::time::Duration;
 use lasthop_settings::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
@@ -18,8 +18,10 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::WHOLE;
 use crate::secrets;
 
+pub use self::interface::HopInterface;
+pub(crate) use self::interface::is_port;
 pub use self::paths::PathPlan;
-use self::paths::{interfaces_of, multipath_name, path_plan};
+use self::paths::{check_lines, interfaces_of, multipath_name, path_plan};
 
 /// Maximum size of an IP packet on the path to a peer, in bytes.
 pub const LINK_MTU: u16 = 1500;
@@ -57,6 +59,18 @@ pub enum PlanError {
     /// The interface towards the hop cannot be used.
     #[error("{0}")]
     Interface(String),
+    /// The interface of a path on a bridge cannot be used.
+    #[error("peer \"{peer}\": path \"{path}\": {detail}")]
+    Line {
+        /// Name of the peer.
+        peer: String,
+        /// Name of the path.
+        path: String,
+        /// Line of the interface in the file.
+        line: Option<usize>,
+        /// The problem.
+        detail: String,
+    },
     /// Datagrams to the endpoint would be routed into the tunnel.
     #[error(
         "peer \"{peer}\": endpoint {address} is in {prefix}, an allowed network of \"{owner}\": its datagrams would be routed \
@@ -72,6 +86,13 @@ pub enum PlanError {
         /// Name of the peer to which that network is assigned.
         owner: String,
     },
+}
+
+impl PlanError {
+    /// Returns the line of the problem in the configuration, if it is known.
+    pub fn line(&self) -> Option<usize> {
+        if let Self::Line { line, .. } = self { *line } else { None }
+    }
 }
 
 /// Source of packets, and their transport over the hop.
@@ -94,51 +115,6 @@ pub struct Routed {
     pub address: Vec<(IpAddr, u8)>,
     /// Networks that are routed into the device.
     pub routes: Vec<(IpAddr, u8)>,
-}
-
-/// Interface towards the hop.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct HopInterface {
-    /// Name.
-    pub name: String,
-    /// Index.
-    pub index: u32,
-    /// MTU, in bytes after an Ethernet header.
-    pub mtu: u16,
-    /// Hardware address.
-    pub mac: [u8; 6],
-}
-
-/// Constant from linux/if_arp.h.
-const ARPHRD_ETHER: &str = "1";
-
-impl HopInterface {
-    /// Returns the current state of the interface from the kernel.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not exist, or is not an Ethernet interface.
-    pub fn find(name: &str) -> Result<Self, String> {
-        let index = interfaces::index(name).ok_or_else(|| format!("interface {name} does not exist"))?;
-        let is_ethernet = interfaces::read(folder(name).join("type")).as_deref() == Some(ARPHRD_ETHER);
-        let mac = interfaces::read(folder(name).join("address")).as_deref().and_then(read_mac).filter(|_| is_ethernet);
-        let mac =
-            mac.ok_or_else(|| format!("interface {name} is not an Ethernet interface; name the port towards the hop"))?;
-        let mtu = interfaces::mtu(name).ok_or_else(|| format!("interface {name} has no MTU"))?;
-        if mtu < LEAST_MTU {
-            return Err(format!("interface {name} has an MTU of {mtu}; the minimum is {LEAST_MTU}"));
-        }
-        Ok(Self { name: name.to_owned(), index, mtu, mac })
-    }
-}
-
-/// Minimum MTU of the interface, in bytes: it fits the smallest datagram size of the search,
-/// [`lasthop_tunnel::pmtu::LEAST`].
-const LEAST_MTU: u16 = 600;
-
-fn read_mac(text: &str) -> Option<[u8; 6]> {
-    let bytes: Vec<u8> = text.split(':').map_while(|part| u8::from_str_radix(part, 16).ok()).collect();
-    bytes.try_into().ok()
 }
 
 /// Identity of this end.
@@ -178,7 +154,8 @@ pub struct Plan {
     pub device: String,
     /// The peers.
     pub peers: Vec<PeerPlan>,
-    /// Interfaces to which a socket is bound, by socket number minus 1: socket 0 listens.
+    /// Interfaces to which a socket is bound, by socket number minus 1. Socket 0 listens, or on a bridge is that of the
+    /// interface towards the hop.
     pub interfaces: Vec<String>,
 }
 
@@ -277,7 +254,10 @@ impl Plan {
                 let mtu = LINK_MTU - Carrier::Udp.headers(*listen) - ADDED;
                 Way::Routed(Routed { listen: *listen, mtu, address: address.iter().map(plain).collect(), routes })
             }
-            Mode::Bridge { interface } => Way::Bridged(HopInterface::find(interface).map_err(PlanError::Interface)?),
+            Mode::Bridge { interface } => {
+                check_lines(&tunnel.peers, interface)?;
+                Way::Bridged(HopInterface::find(interface).map_err(PlanError::Interface)?)
+            }
         };
         Ok(Self { way, own, device: tunnel.device.clone(), peers, interfaces })
     }
@@ -331,17 +311,23 @@ impl Plan {
             }
         }
         for interface in &self.interfaces {
-            let _ = writeln!(text, "# UDP socket on {interface}");
+            let _ = match &self.way {
+                Way::Routed(_) => writeln!(text, "# UDP socket on {interface}"),
+                Way::Bridged(_) => writeln!(text, "# packet socket at {interface} for frames of type 0x88b5"),
+            };
         }
         for peer in &self.peers {
             for path in &peer.paths {
+                let interface = usize::from(path.socket).checked_sub(1).and_then(|at| self.interfaces.get(at));
                 let to = match (&self.way, path.endpoint) {
-                    (Way::Bridged(hop), _) => format!("discovered by broadcast on {}", hop.name),
+                    (Way::Bridged(hop), _) => {
+                        format!("discovered by broadcast on {}", interface.unwrap_or(&hop.name))
+                    }
                     (Way::Routed(_), Some(to)) => format!("contacted at {to}"),
                     (Way::Routed(_), None) => "waits for its handshake".to_owned(),
                 };
-                let interface = usize::from(path.socket).checked_sub(1).and_then(|at| self.interfaces.get(at));
-                let by = interface.map_or(String::new(), |interface| format!(" by {interface}"));
+                let by = interface.filter(|_| matches!(self.way, Way::Routed(_)));
+                let by = by.map_or(String::new(), |interface| format!(" by {interface}"));
                 let name = if path.name.is_empty() { String::new() } else { format!(", path {}", path.name) };
                 let _ = writeln!(text, "# peer {}{name}: {to}{by}", peer.name);
             }

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use lasthop_daemon::interfaces;
 use lasthop_sys::unicast::{Families, send_by};
 use lasthop_tunnel::SocketId;
-use rustix::event::epoll;
 
 use crate::engine::{Datagram, Outbox};
+use crate::readiness;
 use crate::socket::{Batch, Inbox, Udp};
 
 /// Socket with the datagrams that wait for a system call.
@@ -31,8 +31,8 @@ pub struct Sockets {
     outlets: Vec<Outlet>,
     /// Interfaces of the sockets after the first.
     interfaces: Vec<Interface>,
-    /// Waits for datagrams on all of them, if there are several.
-    epoll: Option<OwnedFd>,
+    /// Descriptor that waits for datagrams on all of them, if there are several.
+    any: Option<OwnedFd>,
     families: Families,
     /// Number of datagrams to paths whose interface does not exist.
     unsent: u64,
@@ -55,24 +55,16 @@ impl Sockets {
             let udp = Udp::bind(SocketAddr::new(any, 0), None)?;
             outlets.push(Outlet { udp, batch: Batch::default() });
         }
-        let epoll = if interfaces.is_empty() {
-            None
-        } else {
-            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-            for outlet in &outlets {
-                epoll::add(&epoll, &outlet.udp, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-            }
-            Some(epoll)
-        };
+        let any = readiness::any_of(outlets.iter().map(|outlet| outlet.udp.as_fd()))?;
         let interfaces = interfaces.iter().map(|name| Interface { name: name.clone(), index: None }).collect();
-        let mut sockets = Self { outlets, interfaces, epoll, families, unsent: 0 };
+        let mut sockets = Self { outlets, interfaces, any, families, unsent: 0 };
         sockets.look_up();
         Ok(sockets)
     }
 
     /// Returns the descriptor to wait on for datagrams.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_ref().map_or_else(|| self.outlets[0].udp.as_fd(), AsFd::as_fd)
+        self.any.as_ref().map_or_else(|| self.outlets[0].udp.as_fd(), AsFd::as_fd)
     }
 
     /// Returns the numbers of the sockets.

@@ -44,5 +44,6 @@ mod tables;
 mod traces;
 mod tunnel;
 mod tunnel_bridge;
+mod tunnel_bridge_paths;
 mod tunnel_live;
 mod tunnel_paths;

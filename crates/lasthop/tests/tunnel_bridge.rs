@@ -21,7 +21,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use tunnel_end::{End, keys};
 
-fn is_skipped(test: &str) -> bool {
+pub(crate) fn is_skipped(test: &str) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
     let version = (numbers.next(), numbers.next());
@@ -33,7 +33,7 @@ fn is_skipped(test: &str) -> bool {
 }
 
 /// Namespaces of the two devices, by end.
-const BOXES: [&str; 2] = ["g", "t"];
+pub(crate) const BOXES: [&str; 2] = ["g", "t"];
 
 /// Returns the configuration of an end with the key `own` and a peer with the key `other`.
 fn text(own: usize, other: usize, rate: u32) -> String {
@@ -47,8 +47,9 @@ fn text(own: usize, other: usize, rate: u32) -> String {
 }
 
 /// Carries frames between the devices: with a delay of 2 ms in each direction, and losses.
-struct Hop {
+pub(crate) struct Hop {
     stop: Arc<AtomicBool>,
+    is_cut: Arc<AtomicBool>,
     /// Number of the tunnel's frames, of other frames, and of lost frames of both kinds.
     counts: Arc<[AtomicU64; 3]>,
     thread: Option<JoinHandle<()>>,
@@ -56,15 +57,22 @@ struct Hop {
 
 impl Hop {
     /// Starts a hop that loses one of `every` frames in each direction at random; none if 0.
-    fn start(network: &Network, every: u64) -> Self {
+    pub(crate) fn start(network: &Network, every: u64) -> Self {
+        Self::over(network, "hop", ["near", "far"], every)
+    }
+
+    /// Starts a hop between the devices' interfaces with this name, and its own interfaces `sides`.
+    pub(crate) fn over(network: &Network, interface: &'static str, sides: [&'static str; 2], every: u64) -> Self {
         for bridge in BOXES {
-            network.within(bridge, || switch_offloads_off("hop").unwrap()).join().unwrap();
+            network.within(bridge, move || switch_offloads_off(interface).unwrap()).join().unwrap();
         }
         let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new([const { AtomicU64::new(0) }; 3]));
         let (ends, count) = (Arc::clone(&stop), Arc::clone(&counts));
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
         let (ready, is_ready) = std::sync::mpsc::channel();
         let work = move || {
-            let mut sides = ["near", "far"].map(|side| PacketSocket::open(side, 1600).unwrap());
+            let mut sides = sides.map(|side| PacketSocket::open(side, 1600).unwrap());
             ready.send(()).unwrap();
             let mut way: VecDeque<(Instant, usize, Vec<u8>)> = VecDeque::new();
             let mut random = 88_172_645_463_325_252_u64;
@@ -90,7 +98,9 @@ impl Hop {
                 }
                 while way.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
                     let Some((_, side, frame)) = way.pop_front() else { break };
-                    let _ = sides[side].send(&frame);
+                    if !cut.load(Ordering::Relaxed) {
+                        let _ = sides[side].send(&frame);
+                    }
                 }
                 if idle {
                     std::thread::sleep(Duration::from_micros(100));
@@ -99,11 +109,16 @@ impl Hop {
         };
         let thread = Some(network.within("h", work));
         is_ready.recv().unwrap();
-        Self { stop, counts, thread }
+        Self { stop, is_cut, counts, thread }
+    }
+
+    /// Carries nothing from now on, or all again.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
     /// Returns the number of the tunnel's frames, other frames, and lost frames so far.
-    fn counts(&self) -> [u64; 3] {
+    pub(crate) fn counts(&self) -> [u64; 3] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 }
@@ -117,7 +132,7 @@ impl Drop for Hop {
     }
 }
 
-fn is_up(status: &Value) -> bool {
+pub(crate) fn is_up(status: &Value) -> bool {
     status["peers"][0]["up"] == true
 }
 

@@ -7,6 +7,7 @@ use lasthop_proto::rate::Rate;
 
 use super::values::{Endpoint, MonthlyCap, Name, PathInterface};
 use super::{Mode, NOT_ON_A_BRIDGE, PeerKeys, refuse_keys};
+use crate::document::quote;
 use crate::error::{Error, Problem};
 use crate::key::{Key, Named};
 use crate::reader::Reader;
@@ -20,8 +21,10 @@ const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
 pub struct PeerPath {
     /// Name, unique among the peer's paths; `None` for a path that no table declares.
     pub name: Option<String>,
-    /// Interface by which this end sends; `None`: as routed.
+    /// Interface by which this end sends; `None`: as routed, or on a bridge the interface towards the hop.
     pub interface: Option<String>,
+    /// Line of `interface` in the file, if there is one.
+    pub interface_line: Option<usize>,
     /// Endpoint of the peer; `None` if the peer initiates, and on a bridge.
     pub endpoint: Option<Endpoint>,
     /// Sending rate of this end on the path, in bits per second including the IP header and above, or on a bridge the
@@ -47,7 +50,8 @@ keys! {
     pub(super) PathKeys {
         /// – | unique; shown with statistics
         name;
-        /// as routed | interface by which this end sends, for an end with several lines; it needs a route to the endpoint
+        /// as routed | interface by which this end sends, for an end with several lines; it needs a route to the endpoint.
+        /// On a bridge [the line's interface](#between-two-bridges)
         interface;
         /// the peer's | host and UDP port
         endpoint;
@@ -70,13 +74,13 @@ keys! {
 pub(super) fn paths(peer: &Reader<'_>, mode: &Mode) -> Result<Vec<PeerPath>, Error> {
     let only = |endpoint| {
         let rate = rate(peer, PeerKeys::rate)?;
-        Ok(vec![PeerPath { name: None, interface: None, endpoint, rate, terms: Terms::default(), cap: None }])
+        let (interface, interface_line, terms) = (None, None, Terms::default());
+        Ok(vec![PeerPath { name: None, interface, interface_line, endpoint, rate, terms, cap: None }])
     };
-    let Mode::Tun { listen, .. } = mode else {
-        refuse_keys(peer, key_names!(PeerKeys: path), NOT_ON_A_BRIDGE)?;
-        return only(None);
+    let own = match mode {
+        Mode::Tun { listen, .. } => endpoint(peer, PeerKeys::endpoint, *listen)?,
+        Mode::Bridge { .. } => None,
     };
-    let own = endpoint(peer, PeerKeys::endpoint, *listen)?;
     let tables = peer.array(PeerKeys::path, "tables, e.g. [[peer.path]] with name and rate")?;
     if tables.is_empty() {
         return only(own);
@@ -92,23 +96,17 @@ pub(super) fn paths(peer: &Reader<'_>, mode: &Mode) -> Result<Vec<PeerPath>, Err
         if paths.iter().any(|other| other.name.as_ref() == Some(&name)) {
             return Err(table.refuse(PathKeys::name, "a unique name", "another path of this peer has it"));
         }
-        let interface = table.get::<PathInterface>(PathKeys::interface)?.map(|PathInterface(name)| name);
-        let endpoint = endpoint(table, PathKeys::endpoint, *listen)?.or_else(|| own.clone());
-        if interface.is_some() && endpoint.is_none() {
-            let expected = "the host and UDP port of the peer, since this end sends by an interface".to_owned();
-            return Err(table.fail(PathKeys::endpoint, Problem::Missing { expected }));
-        }
-        let same = |other: &PeerPath| other.interface == interface && other.endpoint == endpoint && endpoint.is_some();
-        if paths.iter().any(same) {
-            let reason = "another path of this peer has the same interface and endpoint";
-            return Err(table.refuse(PathKeys::name, "paths that differ in interface or endpoint", reason));
-        }
         if tables.len() < 2 {
             let several = "requires at least two [[peer.path]]";
             refuse_keys(table, key_names!(PathKeys: tier, copies, cap, cap_day), several)?;
         }
-        let (terms, cap) = (terms(table)?, cap(table)?);
-        paths.push(PeerPath { name: Some(name), interface, endpoint, rate: rate(table, PathKeys::rate)?, terms, cap });
+        let (interface, endpoint) = match mode {
+            Mode::Tun { listen, .. } => routed(table, &paths, own.as_ref(), *listen)?,
+            Mode::Bridge { interface: hop } => (line(table, &paths, hop)?, None),
+        };
+        let interface_line = table.line(PathKeys::interface).filter(|_| interface.is_some());
+        let (rate, terms, cap) = (rate(table, PathKeys::rate)?, terms(table)?, cap(table)?);
+        paths.push(PeerPath { name: Some(name), interface, interface_line, endpoint, rate, terms, cap });
     }
     if let Some(last) = tables.last().filter(|_| paths.iter().all(|path| path.terms.tier == Tier::Off)) {
         return Err(last.refuse(PathKeys::tier, "another tier", "all paths of this peer are off"));
@@ -133,6 +131,46 @@ fn cap(table: &Reader<'_>) -> Result<Option<Cap>, Error> {
     };
     let Whole(day) = table.value(PathKeys::cap_day)?;
     Ok(Some(Cap { bytes, day: day as u8 }))
+}
+
+/// Reads interface and endpoint of a path that follows `paths`.
+fn routed(
+    table: &Reader<'_>,
+    paths: &[PeerPath],
+    own: Option<&Endpoint>,
+    listen: SocketAddr,
+) -> Result<(Option<String>, Option<Endpoint>), Error> {
+    let interface = table.get::<PathInterface>(PathKeys::interface)?.map(|PathInterface(name)| name);
+    let endpoint = endpoint(table, PathKeys::endpoint, listen)?.or_else(|| own.cloned());
+    if interface.is_some() && endpoint.is_none() {
+        let expected = "the host and UDP port of the peer, since this end sends by an interface".to_owned();
+        return Err(table.fail(PathKeys::endpoint, Problem::Missing { expected }));
+    }
+    let same = |other: &PeerPath| other.interface == interface && other.endpoint == endpoint && endpoint.is_some();
+    if paths.iter().any(same) {
+        let reason = "another path of this peer has the same interface and endpoint";
+        return Err(table.refuse(PathKeys::name, "paths that differ in interface or endpoint", reason));
+    }
+    Ok((interface, endpoint))
+}
+
+/// Reads the interface of a bridge's path that follows `paths`; `None` for the first path, whose interface is `hop`.
+fn line(table: &Reader<'_>, paths: &[PeerPath], hop: &str) -> Result<Option<String>, Error> {
+    refuse_keys(table, key_names!(PathKeys: endpoint), NOT_ON_A_BRIDGE)?;
+    if paths.is_empty() {
+        let interface = table.get::<PathInterface>(PathKeys::interface)?;
+        if interface.is_some_and(|PathInterface(name)| name != hop) {
+            let expected = format!("{}, the interface towards the hop, for the first path", quote(hop));
+            return Err(table.refuse(PathKeys::interface, expected, "frames that bypass the tunnel leave by it"));
+        }
+        return Ok(None);
+    }
+    let PathInterface(interface) = table.required(PathKeys::interface)?;
+    if interface == hop || paths.iter().any(|other| other.interface.as_ref() == Some(&interface)) {
+        let expected = "an interface of this path alone";
+        return Err(table.refuse(PathKeys::interface, expected, "another path of this peer has it"));
+    }
+    Ok(Some(interface))
 }
 
 fn rate(reader: &Reader<'_>, key: Key) -> Result<Option<u64>, Error> {

@@ -202,6 +202,8 @@ fn allowed(tasks: Tasks) -> Result<Rules, BackendError> {
         for command in [bpf::MAP_UPDATE_ELEM, bpf::LINK_CREATE] {
             Rule(libc::SYS_bpf, [(0, Eq, command as u64)]).add_to(&mut rules)?;
         }
+        // Open packet sockets follow interfaces that appear; no other socket can be opened.
+        rules.extend(plain(&[libc::SYS_bind]));
     }
     Ok(rules)
 }

@@ -7,6 +7,7 @@ use lasthop_proto::time::{Duration, Instant};
 
 use super::Shared;
 use super::announcement::Announcement;
+use crate::carrier::Carrier;
 use crate::control::SHORTEST;
 use crate::entropy::Entropy;
 use crate::pmtu::Search;
@@ -15,6 +16,10 @@ use crate::wire::OVERHEAD;
 
 /// Initial time between challenges to an address; it doubles each time.
 const CHALLENGE_GAP: Duration = Duration::from_millis(250);
+/// Time without a datagram on one of several paths after which its keep-alives are sent to all hosts on the line, and
+/// the time between such keep-alives.
+const MISSING: Duration = Duration::from_secs(1);
+const DISCOVERY_GAP: Duration = Duration::from_millis(250);
 
 /// Minimum interval between keep-alives on a path that is not primary. Address translators keep an entry for 30 s and
 /// more.
@@ -39,7 +44,12 @@ pub(crate) struct Path {
     /// Proven address of the peer.
     pub(crate) address: Option<SocketAddr>,
     candidate: Option<Candidate>,
+    /// MTU of the interface, in bytes.
+    link_mtu: u16,
     pub(crate) search: Option<Search>,
+    /// Time of the last authentic datagram on the path, and of the last keep-alive to all hosts.
+    heard_at: Option<Instant>,
+    discovered_at: Option<Instant>,
     /// Minimum number for the link's next packet.
     pub(crate) next_link: u64,
     /// One more than the largest number of a link packet that arrived.
@@ -53,13 +63,16 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(PathConfig { endpoint, socket }: PathConfig) -> Self {
+    pub(crate) fn new(PathConfig { endpoint, socket }: PathConfig, link_mtu: u16) -> Self {
         Self {
             configured: endpoint,
             socket,
             address: None,
             candidate: None,
+            link_mtu,
             search: None,
+            heard_at: None,
+            discovered_at: None,
             next_link: 0,
             expected: 0,
             announcement: Announcement::default(),
@@ -91,6 +104,49 @@ impl Path {
         is_due
     }
 
+    /// Returns the configured address if it is that of a host, not of all hosts on the line.
+    pub(crate) fn configured_host(&self) -> Option<SocketAddr> {
+        self.configured.filter(|address| !address.ip().is_multicast())
+    }
+
+    /// Returns the configured address if it is that of all hosts on the line.
+    fn group(&self) -> Option<SocketAddr> {
+        self.configured.filter(|address| address.ip().is_multicast())
+    }
+
+    /// Returns whether keep-alives can be sent.
+    pub(super) fn has_destination(&self) -> bool {
+        self.address.is_some() || self.group().is_some()
+    }
+
+    /// Returns the destination of a keep-alive on one of several paths: the peer's address, or all hosts on the line from
+    /// time to time while nothing arrives, since the address may be unknown or outdated.
+    pub(crate) fn keep_alive_to(&mut self, now: Instant) -> Option<SocketAddr> {
+        let is_over = |at: Option<Instant>, span| at.is_none_or(|at| now.since(at) >= span);
+        let is_due = is_over(self.heard_at, MISSING) && is_over(self.discovered_at, DISCOVERY_GAP);
+        match self.group().filter(|_| is_due) {
+            Some(group) => {
+                self.discovered_at = Some(now);
+                Some(group)
+            }
+            None => self.address,
+        }
+    }
+
+    /// Sets the MTU of the interface. The search for the path's MTU restarts if it is another one.
+    pub(crate) fn set_link_mtu(&mut self, now: Instant, link_mtu: u16, carrier: Carrier) {
+        if std::mem::replace(&mut self.link_mtu, link_mtu) != link_mtu
+            && let Some(address) = self.address
+        {
+            self.begin_search(now, carrier.headers(address));
+        }
+    }
+
+    /// Starts the search for the path's MTU. Returns its initial size.
+    fn begin_search(&mut self, now: Instant, headers: u16) -> u16 {
+        self.search.insert(Search::new(now, self.link_mtu.saturating_sub(headers))).size()
+    }
+
     /// Returns the bytes of UDP payload that are known to pass.
     pub(crate) fn size(&self) -> Option<u16> {
         self.search.as_ref().map(Search::size)
@@ -103,9 +159,7 @@ impl Path {
             return None;
         }
         self.address = Some(address);
-        let headers = shared.carrier.headers(address);
-        let search = self.search.insert(Search::new(now, shared.link_mtu.saturating_sub(headers)));
-        Some(search.size())
+        Some(self.begin_search(now, shared.carrier.headers(address)))
     }
 
     /// Records an authentic datagram of `length` bytes from `from`; `newest` if no larger number arrived before. Returns
@@ -118,6 +172,7 @@ impl Path {
         newest: bool,
         entropy: &mut Entropy,
     ) -> Option<u64> {
+        self.heard_at = Some(now);
         if self.address == Some(from) {
             if newest {
                 self.candidate = None;

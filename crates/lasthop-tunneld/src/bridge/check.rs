@@ -9,9 +9,8 @@ use lasthop_daemon::heartbeat::{Heartbeat, hint};
 use lasthop_daemon::interfaces;
 use rustix::thread::CapabilitySet;
 
-use super::is_port;
 use super::programs::{self, Ends};
-use crate::plan::HopInterface;
+use crate::plan::{HopInterface, is_port};
 
 /// Checks everything that only a bridge needs.
 pub(crate) fn check(interface: &str) -> Vec<Finding> {
@@ -26,6 +25,23 @@ fn attempt() -> io::Result<()> {
     let heartbeat = Heartbeat::new(Duration::from_millis(40))?;
     programs::filter()?;
     programs::attach(ends, &heartbeat).map(drop)
+}
+
+/// Checks the interface of a path after the first, which is at `line` of the file. `hop` is the interface towards the
+/// hop.
+pub(crate) fn line(subject: String, name: &str, line: Option<usize>, hop: &str) -> Finding {
+    match HopInterface::find_line(name, hop) {
+        Ok(Some(found)) => {
+            let room = usize::from(found.mtu).saturating_sub(super::ADDED);
+            let detail = format!("{name} exists; packets of up to {room} bytes are repaired unsplit");
+            Finding::new(subject, Outcome::Ok, detail)
+        }
+        Ok(None) => Finding::new(subject, Outcome::Hint, format!("{name} does not exist: the path waits for it")),
+        Err(error) => {
+            let place = line.map_or(String::new(), |line| format!("line {line}: "));
+            Finding::new(subject, Outcome::Missing, format!("{place}{error}"))
+        }
+    }
 }
 
 fn hop(name: &str) -> Finding {

@@ -2,34 +2,32 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `lines` | interfaces by which the tunnel's frames leave and arrive |
 //! | [`programs`] | BPF programs that redirect frames to the device and back, and let them pass without a heartbeat |
 //! | [`check`] | checks of the machine |
 
 pub mod check;
+mod lines;
 pub mod programs;
 
-use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::Path;
 use std::time::Duration;
 
-use lasthop_daemon::bridge::{self, KernelError, Port, Received};
+use lasthop_daemon::bridge::{self, KernelError};
 use lasthop_daemon::heartbeat::Heartbeat;
 use lasthop_daemon::interfaces;
-use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
 use lasthop_sys::bpf::Link;
-use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
-use lasthop_tunnel::Mac;
+use lasthop_sys::packet_socket::frame::ETHERNET;
 use rustix::io::Errno;
 use tun_rs::{DeviceBuilder, Layer};
 
+use self::lines::Lines;
 use self::programs::Ends;
 use crate::engine::{Datagram, Engine, Outbox};
-use crate::ethernet;
 use crate::inner::frame::LENGTH;
 use crate::plan::HopInterface;
 
@@ -79,52 +77,52 @@ fn kernel(interface: &str, what: &'static str) -> impl FnOnce(io::Error) -> Brid
 /// Frames of the inner network from a device, and the tunnel's frames at the interface towards the hop.
 pub struct Bridge {
     hop: HopInterface,
-    _claim: UnixDatagram,
+    _claims: Vec<UnixDatagram>,
     heartbeat: Heartbeat,
     _links: Vec<Link>,
-    port: Port,
+    lines: Lines,
     device: OwnedFd,
+    /// Frame from the device, or for it.
     buffer: Vec<u8>,
-    datagram: Vec<u8>,
-    /// Frames to be sent over the hop with the next flush.
-    out: Vec<Vec<u8>>,
-    /// Number of frames that the system refused.
-    pub unsent: u64,
+    out: Vec<u8>,
+    /// Number of frames that the device refused.
+    refused: u64,
 }
 
 impl Bridge {
-    /// Creates the device and attaches the programs, or fails without effect. `entropy` selects the mark.
+    /// Creates the device and attaches the programs, or fails without effect. `lines` are the interfaces of paths after
+    /// the first; `entropy` selects the mark.
     ///
     /// # Errors
     ///
     /// Returns an error if a system call fails.
-    pub fn open(device: &str, hop: &HopInterface, silence: Duration, entropy: u32) -> Result<Self, BridgeError> {
+    pub fn open(
+        device: &str,
+        (hop, lines): (&HopInterface, &[String]),
+        silence: Duration,
+        entropy: u32,
+    ) -> Result<Self, BridgeError> {
         if interfaces::folder(device).exists() {
             return Err(BridgeError::Exists(device.to_owned()));
         }
-        let claim = claim(hop).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => BridgeError::Taken(hop.name.clone()),
-            _ => kernel(&hop.name, "claim")(error),
-        })?;
+        let claims = reserve(hop, lines)?;
         let mark = (entropy >> 1).max(1);
         let heartbeat = Heartbeat::new(silence).map_err(kernel(&hop.name, "BPF maps"))?;
         let filter = programs::filter().map_err(kernel(&hop.name, "socket filter"))?;
-        let port = Port::open(&hop.name, hop.index, &filter).map_err(at(&hop.name))?;
-        port.set_mark(mark).map_err(at(&hop.name))?;
+        let lines = Lines::open(hop, lines, &filter, mark)?;
         let (tap, index) = open_device(device).map_err(kernel(device, "device"))?;
         let ends = Ends { hop: hop.index, device: index, mark };
         let links = programs::attach(ends, &heartbeat).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
         Ok(Self {
             hop: hop.clone(),
-            _claim: claim,
+            _claims: claims,
             heartbeat,
             _links: links,
-            port,
+            lines,
             device: tap,
             buffer: vec![0; LONGEST],
-            datagram: Vec::new(),
             out: Vec::new(),
-            unsent: 0,
+            refused: 0,
         })
     }
 
@@ -135,7 +133,12 @@ impl Bridge {
 
     /// Returns the descriptor to wait on for frames of the tunnel.
     pub fn socket(&self) -> BorrowedFd<'_> {
-        self.port.as_fd()
+        self.lines.descriptor()
+    }
+
+    /// Returns the number of frames that the system refused, or that belong to an unusable interface.
+    pub fn unsent(&self) -> u64 {
+        self.refused + self.lines.unsent
     }
 
     /// Passes one waiting frame of the inner network to the engine. Returns whether there was one.
@@ -154,55 +157,32 @@ impl Bridge {
         }
     }
 
-    /// Passes one batch of datagrams to the engine. Returns whether there may be more.
+    /// Passes one batch of datagrams of each line to the engine. Returns whether there may be more.
     ///
     /// # Errors
     ///
     /// Returns an error if the socket cannot be read.
     pub fn take_datagrams(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
-        let datagram = &mut self.datagram;
-        let received = self.port.receive(|arrival| {
-            if let Some((from, bytes)) = ethernet::unwrap(arrival.bytes) {
-                datagram.clear();
-                datagram.extend_from_slice(bytes);
-                engine.handle_datagram(now, from.address(), None, Ecn::NotEct, datagram);
-            }
-        })?;
-        Ok(received != Received::All)
+        self.lines.take(now, engine)
     }
 
     /// Sends the engine's frames for the hop and for the device.
     pub fn give(&mut self, now: Instant, engine: &mut Engine) {
         engine.send(now, self);
         while let Some(frame) = engine.poll_plain() {
-            self.out.push(frame);
+            self.lines.put_plain(frame);
         }
-        self.flush();
+        self.lines.flush();
         loop {
-            self.datagram.clear();
-            if !engine.poll_packet(&mut self.datagram) {
+            self.out.clear();
+            if !engine.poll_packet(&mut self.out) {
                 break;
             }
-            if let Err(error) = rustix::io::write(&self.device, &self.datagram) {
+            if let Err(error) = rustix::io::write(&self.device, &self.out) {
                 tracing::debug!(%error, "cannot write a frame to the device");
-                self.unsent += 1;
+                self.refused += 1;
             }
         }
-    }
-
-    fn flush(&mut self) {
-        let outgoing = self.out.iter().filter_map(|frame| {
-            let (link, packet) = (LinkHeader::new(frame, None)?, Cow::Borrowed(&frame[ETHERNET..]));
-            Some(Outgoing { offload: Offload::default(), link, packet })
-        });
-        let outgoing: Vec<_> = outgoing.collect();
-        if outgoing.is_empty() {
-            return;
-        }
-        let refused = self.port.send(&outgoing);
-        drop(outgoing);
-        self.unsent += refused;
-        self.out.clear();
     }
 
     /// Updates the heartbeat, on which the redirection of frames depends.
@@ -221,12 +201,13 @@ impl Bridge {
         Ok(())
     }
 
-    /// Checks the interface towards the hop.
+    /// Checks the interface towards the hop, and finds those of other paths.
     ///
     /// # Errors
     ///
-    /// Returns an error if it was replaced, or its MTU or address changed: a new worker can use it.
-    pub fn look_up(&self) -> io::Result<()> {
+    /// Returns an error if the former was replaced, or its MTU or address changed: a new worker can use it.
+    pub fn look_up(&mut self, now: Instant, engine: &mut Engine) -> io::Result<()> {
+        self.lines.look_up(now, engine, &self.hop.name);
         match HopInterface::find(&self.hop.name) {
             Ok(hop) if hop != self.hop => {
                 Err(io::Error::other(format!("interface {} was replaced, or its MTU or address changed", hop.name)))
@@ -239,9 +220,7 @@ impl Bridge {
 
 impl Outbox for Bridge {
     fn put(&mut self, datagram: Datagram<'_>) {
-        if let Some(to) = Mac::of(datagram.to) {
-            self.out.push(ethernet::wrap(to, Mac(self.hop.mac), datagram.bytes));
-        }
+        self.lines.put(datagram);
     }
 }
 
@@ -255,6 +234,18 @@ fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
     Ok((rustix::io::fcntl_dupfd_cloexec(tap.as_fd(), HIGH)?, index))
 }
 
+/// Reserves the interface towards the hop, and those of other paths that exist.
+fn reserve(hop: &HopInterface, lines: &[String]) -> Result<Vec<UnixDatagram>, BridgeError> {
+    let others = lines.iter().filter_map(|name| HopInterface::find(name).ok());
+    let reserve = |interface: HopInterface| {
+        claim(&interface).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => BridgeError::Taken(interface.name),
+            _ => kernel(&interface.name, "claim")(error),
+        })
+    };
+    std::iter::once(hop.clone()).chain(others).map(reserve).collect()
+}
+
 /// Reserves the interface towards the hop for one tunnel until the returned value is dropped. Abstract socket names
 /// belong to a network namespace, as interface indices do, and disappear with the process.
 ///
@@ -263,9 +254,4 @@ fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
 /// Returns `AddrInUse` if another tunnel uses it.
 pub(crate) fn claim(hop: &HopInterface) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!("lasthop tunnel at interface {}", hop.index))?)
-}
-
-/// Returns whether an interface is a port of a bridge.
-fn is_port(name: &str) -> bool {
-    Path::new("/sys/class/net").join(name).join("brport").exists()
 }

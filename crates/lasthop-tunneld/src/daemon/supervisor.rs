@@ -29,7 +29,7 @@ pub enum SupervisorError {
     #[error(transparent)]
     Config(#[from] lasthop_settings::Error),
     /// Keys or hosts are missing.
-    #[error("{}: {error}", path.display())]
+    #[error("{}{}: {error}", path.display(), error.line().map_or(String::new(), |line| format!(":{line}")))]
     Plan {
         /// File of the configuration.
         path: PathBuf,

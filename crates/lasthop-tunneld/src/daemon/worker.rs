@@ -138,7 +138,8 @@ impl Work for Worker {
     }
 
     fn look_up(&mut self) -> Result<(), WorkerError> {
-        Ok(self.path.look_up().map_err(system("cannot continue"))?)
+        let Self { path, engine, clock, .. } = self;
+        Ok(path.look_up(engine, clock.now()).map_err(system("cannot continue"))?)
     }
 
     fn obey(&mut self, order: Order) -> Result<Outcome, WorkerError> {

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
+use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_tunnel::PeerId;
+use lasthop_tunnel::{PeerId, SocketId};
 
 use super::{Engine, Fit, Inner, MOST_OUT, link_of};
 use crate::inner::fit::{Oversize, clamp, oversize};
@@ -19,8 +20,10 @@ const SIGNS: u64 = 6;
 pub(super) struct Bridged {
     /// True if the other end gives signs of life, so that frames are taken.
     takes: bool,
-    /// Time of the next sign of life to the other end.
-    sign_at: Option<Instant>,
+    /// Time of the next sign of life to the other end on each path.
+    sign_at: [Option<Instant>; MOST_PATHS as usize],
+    /// True after a frame of a path arrived by another path's interface.
+    is_crossed: bool,
     /// Frames to be sent unrepaired over the hop.
     plain: VecDeque<Vec<u8>>,
 }
@@ -128,25 +131,31 @@ impl Engine {
         self.deliver(packet, fit);
     }
 
-    /// Records that a datagram was sent to the other end, which is a sign of life.
-    pub(super) fn was_heard(&mut self, now: Instant, id: PeerId) {
+    /// Records that a datagram was sent to the other end on a path, which is a sign of life.
+    pub(super) fn gave_sign(&mut self, now: Instant, id: PeerId, path: PathId) {
         let Some(silence) = link_of(&mut self.links, id).map(|link| link.plan.silence) else { return };
-        if let Some(bridged) = self.bridged() {
-            bridged.sign_at = Some(now + Duration::from_nanos(silence / SIGNS));
+        let sign_at = self.bridged().and_then(|bridged| bridged.sign_at.get_mut(usize::from(path.0)));
+        if let Some(sign_at) = sign_at {
+            *sign_at = Some(now + Duration::from_nanos(silence / SIGNS));
         }
     }
 
-    /// Sends a sign of life if it is due, and checks those of the other end.
+    /// Sends a sign of life on each path on which it is due, since another path may fail at any time, and checks those of
+    /// the other end.
     pub(super) fn look_after_silence(&mut self, now: Instant) {
         let Some(id) = self.other() else { return };
+        let paths = self.signed_paths(id);
         let Some(bridged) = self.bridged() else { return };
-        let (takes, sign_is_due) = (bridged.takes, bridged.sign_at.is_none_or(|at| at <= now));
+        let (takes, sign_at) = (bridged.takes, bridged.sign_at);
         if !self.tunnel.is_up(now, id) {
             // Called until it answers.
             self.wake(now, id);
-        } else if sign_is_due {
-            self.tunnel.keep_alive(now, id);
-            self.was_heard(now, id);
+        } else {
+            let is_due = |(_, at): &(u8, Option<Instant>)| at.is_none_or(|at| at <= now);
+            for (path, _) in (0..paths).zip(sign_at).filter(is_due) {
+                self.tunnel.keep_alive(now, id, PathId(path));
+                self.gave_sign(now, id, PathId(path));
+            }
         }
         let is_heard = self.silence_ends(id).is_some_and(|end| now < end);
         if is_heard == takes {
@@ -162,6 +171,24 @@ impl Engine {
             bridged.takes = is_heard;
         }
         tracing::debug!(heard = is_heard, "peer silence changed");
+    }
+
+    /// Returns the number of paths on which signs of life are sent.
+    fn signed_paths(&self, PeerId(id): PeerId) -> u8 {
+        self.links.get(id as usize).and_then(Option::as_ref).map_or(0, |link| link.hop.path_count())
+    }
+
+    /// Warns of paths whose interfaces are connected to those of other paths: answers on them do not arrive.
+    pub(super) fn look_for_crossing(&mut self, id: PeerId, path: PathId, socket: SocketId) {
+        let Inner::Bridged(bridged) = &mut self.inner else { return };
+        let Some(link) = link_of(&mut self.links, id) else { return };
+        if link.socket(path).1 == socket || std::mem::replace(&mut bridged.is_crossed, true) {
+            return;
+        }
+        tracing::warn!(
+            path = link.path_name(path),
+            "frames of the path arrive by another path's interface; list [[peer.path]] in the same order at both ends"
+        );
     }
 
     /// Returns the time at which the other end becomes silent.
@@ -188,7 +215,9 @@ impl Engine {
         let id = self.other()?;
         let silence = bridged.takes.then(|| self.silence_ends(id)).flatten();
         let up = self.links.get(id.0 as usize)?.as_ref()?.up;
-        [silence, bridged.sign_at.filter(|_| up)].into_iter().flatten().min()
+        let paths = if up { usize::from(self.signed_paths(id)) } else { 0 };
+        let signs = bridged.sign_at.iter().take(paths).flatten().copied().min();
+        [silence, signs].into_iter().flatten().min()
     }
 }
 

@@ -1,20 +1,41 @@
-//! Two ends of a bridge in virtual time, with a lossy hop of 5 ms between them.
+//! Two ends of a bridge in virtual time, with lossy lines between them: one of 5 ms, or several.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::Ecn;
-use lasthop_tunnel::{Entropy, Mac, PrivateKey};
+use lasthop_tunnel::{Entropy, Mac, Origin, PrivateKey};
 
 use super::*;
 use crate::engine::{Datagram, Outbox};
 use crate::plan::{HopInterface, Own, PathPlan, PeerPlan, Plan, Way};
 
+#[path = "bridged_path_tests.rs"]
+mod paths;
+
 const MS: u64 = 1_000_000;
 const SILENCE: u64 = 40 * MS;
 
-fn mac(end: usize) -> [u8; 6] {
-    [2, 0, 0, 0, 0, end as u8 + 1]
+fn mac(end: usize, line: usize) -> [u8; 6] {
+    [2, 0, 0, 0, line as u8, end as u8 + 1]
+}
+
+/// A line in both directions.
+#[derive(Clone, Copy)]
+struct Line {
+    /// One-way delay, in milliseconds.
+    delay: u64,
+    /// Loss probability, in 10⁻⁶.
+    loss: u64,
+    is_cut: bool,
+    /// Hardware addresses of the interfaces, by end.
+    macs: [[u8; 6]; 2],
+}
+
+impl Line {
+    fn new(number: usize, delay: u64, loss: u64) -> Self {
+        Self { delay, loss, is_cut: false, macs: [mac(0, number), mac(1, number)] }
+    }
 }
 
 fn key(seed: u8) -> PrivateKey {
@@ -43,7 +64,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         ab: 0,
         ab_keys: [1, 2],
     };
-    let hop = HopInterface { name: "hop".to_owned(), index: 1, mtu, mac: mac(end) };
+    let hop = HopInterface { name: "hop".to_owned(), index: 1, mtu, mac: mac(end, 0) };
     Plan {
         way: Way::Bridged(hop),
         own: Own::Key(key(own).to_base64()),
@@ -54,11 +75,11 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
 }
 
 #[derive(Default)]
-struct Collected(Vec<(SocketAddr, Vec<u8>)>);
+struct Collected(Vec<(SocketAddr, SocketId, Vec<u8>)>);
 
 impl Outbox for Collected {
     fn put(&mut self, datagram: Datagram<'_>) {
-        self.0.push((datagram.to, datagram.bytes.to_vec()));
+        self.0.push((datagram.to, datagram.socket, datagram.bytes.to_vec()));
     }
 }
 
@@ -66,11 +87,12 @@ struct World {
     now: Instant,
     /// The ends; a killed one is `None`.
     ends: [Option<Engine>; 2],
-    way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    lines: Vec<Line>,
+    way: BTreeMap<(Instant, u64), (usize, Origin, Vec<u8>)>,
     count: u64,
     random: u64,
-    /// Loss probability, in 10⁻⁶.
-    loss: u64,
+    /// Bytes sent by each end, by line.
+    sent: [[usize; 2]; 2],
     /// Frames delivered at each end, with times.
     got: [Vec<(Instant, Vec<u8>)>; 2],
     /// Frames that each end sent unrepaired, with times.
@@ -79,25 +101,35 @@ struct World {
 
 impl World {
     fn of(plans: [Plan; 2], loss: u64) -> Self {
+        Self::over(plans, vec![Line::new(0, 5, loss)])
+    }
+
+    fn over(plans: [Plan; 2], lines: Vec<Line>) -> Self {
         let now = Instant::from_nanos(1_000 * MS);
         let mut seed = 6;
         let ends = plans.map(|plan| {
             seed += 1;
             Some(Engine::new(&plan, [seed; 32], now, None).unwrap())
         });
-        let [got, plain] = Default::default();
-        Self { now, ends, way: BTreeMap::new(), count: 0, random: 88_172_645_463_325_252, loss, got, plain }
+        let ([got, plain], sent) = Default::default();
+        let (way, random) = (BTreeMap::new(), 88_172_645_463_325_252);
+        Self { now, ends, lines, way, count: 0, random, sent, got, plain }
     }
 
     /// Returns two ends that receive each other's signs of life.
     fn up(mtu: u16, loss: u64) -> Self {
         let mut world = Self::of([plan(0, 1, 2, mtu), plan(1, 2, 1, mtu)], loss);
+        world.connect();
+        world
+    }
+
+    /// Waits until both ends receive each other's signs of life, and know the MTU.
+    fn connect(&mut self) {
         for _ in 0..100 {
-            world.run(100);
-            if world.takes() == [true; 2] {
+            self.run(100);
+            if self.takes() == [true; 2] {
                 // The search for the MTU has ended.
-                world.run(7_500);
-                return world;
+                return self.run(7_500);
             }
         }
         panic!("no session");
@@ -120,14 +152,18 @@ impl World {
             while let Some(frame) = engine.poll_plain() {
                 self.plain[end].push((self.now, frame));
             }
-            for (to, bytes) in out.0 {
-                assert!([Mac::BROADCAST, Mac(mac(1 - end))].map(Mac::address).contains(&to), "{to}");
+            for (to, socket, bytes) in out.0 {
+                let line = self.lines[usize::from(socket.0)];
+                self.sent[end][usize::from(socket.0)] += bytes.len();
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
-                if self.random % 1_000_000 >= self.loss {
+                // An interface receives frames for others only if it is promiscuous.
+                let is_received = [Mac::BROADCAST, Mac(line.macs[1 - end])].map(Mac::address).contains(&to);
+                if !line.is_cut && is_received && self.random % 1_000_000 >= line.loss {
                     self.count += 1;
-                    self.way.insert((self.now + Duration::from_millis(5), self.count), (1 - end, bytes));
+                    let from = Origin { address: Mac(line.macs[end]).address(), socket };
+                    self.way.insert((self.now + Duration::from_millis(line.delay), self.count), (1 - end, from, bytes));
                 }
             }
         }
@@ -149,9 +185,9 @@ impl World {
             }
             self.now = next;
             while self.way.first_key_value().is_some_and(|((at, _), _)| *at <= next) {
-                let Some((_, (to, mut bytes))) = self.way.pop_first() else { break };
+                let Some((_, (to, from, mut bytes))) = self.way.pop_first() else { break };
                 if let Some(engine) = &mut self.ends[to] {
-                    engine.handle_datagram(next, Mac(mac(1 - to)).address(), None, Ecn::NotEct, &mut bytes);
+                    engine.handle_datagram(next, from, None, Ecn::NotEct, &mut bytes);
                 }
             }
             self.pump();

@@ -31,6 +31,8 @@ pub struct LinkPath {
     /// assumed.
     size: u16,
     optimistic_until: Option<Instant>,
+    /// MTU of the interface by which this end sends, in bytes.
+    link_mtu: u16,
     /// Datagrams with frames of the link to the peer.
     pub frames: Tally,
     /// Repair among these datagrams.
@@ -43,9 +45,11 @@ pub struct LinkPath {
     pub limit: Tier,
 }
 
-impl Default for LinkPath {
-    fn default() -> Self {
+impl LinkPath {
+    /// Creates a path without addresses, by an interface with this MTU.
+    pub fn new(link_mtu: u16) -> Self {
         Self {
+            link_mtu,
             address: None,
             local: None,
             offset: 0,
@@ -60,9 +64,12 @@ impl Default for LinkPath {
             limit: Tier::default(),
         }
     }
-}
 
-impl LinkPath {
+    /// Sets the MTU of the interface.
+    pub fn set_link_mtu(&mut self, link_mtu: u16) {
+        self.link_mtu = link_mtu;
+    }
+
     /// Starts to number packets at `offset` on the wire, because the hop has restarted.
     pub fn begin_anew(&mut self, offset: u64) {
         self.offset = offset;
@@ -86,9 +93,11 @@ impl LinkPath {
         self.size = size;
     }
 
-    /// Returns the UDP payload that is assumed to pass, in bytes, if the interface allows `hoped`.
-    pub fn size(&self, now: Instant, hoped: u16) -> u16 {
-        if self.optimistic_until.is_some_and(|until| now < until) { hoped } else { self.size }
+    /// Returns the size of datagrams that is assumed to pass after `headers` bytes, in bytes: initially what the interface
+    /// allows.
+    pub fn size(&self, now: Instant, headers: u16) -> u16 {
+        let is_optimistic = self.optimistic_until.is_some_and(|until| now < until);
+        if is_optimistic { self.link_mtu.saturating_sub(headers) } else { self.size }
     }
 
     /// Records a transmission of `payload` bytes of UDP payload. Returns its wire number.

@@ -7,7 +7,7 @@ use lasthop_settings::tunnel::{Mode, Peer, PeerPath};
 use lasthop_tunnel::{Mac, PathConfig, SocketId};
 use serde::{Deserialize, Serialize};
 
-use super::{PlanError, resolve};
+use super::{HopInterface, PlanError, resolve};
 
 /// Serialises the use of several paths by its name.
 pub(super) mod multipath_name {
@@ -60,6 +60,18 @@ pub(super) fn interfaces_of(peers: &[Peer]) -> Vec<String> {
         }
     }
     interfaces
+}
+
+/// Fails if the interface of a path on a bridge exists and cannot be used. `hop` is the interface towards the hop.
+pub(super) fn check_lines(peers: &[Peer], hop: &str) -> Result<(), PlanError> {
+    for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+        let found = path.interface.as_ref().map(|interface| HopInterface::find_line(interface, hop));
+        if let Some(Err(detail)) = found {
+            let (peer, line) = (peer.name.clone(), path.interface_line);
+            return Err(PlanError::Line { peer, path: path.name.clone().unwrap_or_default(), line, detail });
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn path_plan(

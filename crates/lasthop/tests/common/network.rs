@@ -104,6 +104,21 @@ impl Network {
         network
     }
 
+    /// Adds a line `hop2` -- near2 `h` far2 -- `hop2` between two bridges, which is no port of theirs.
+    pub fn add_second_line(&self) {
+        for (bridge, side) in [("g", "near2"), ("t", "far2")] {
+            self.attach_second_line(bridge, side);
+        }
+    }
+
+    /// Adds one end of that line.
+    pub fn attach_second_line(&self, bridge: &str, side: &str) {
+        let [bridge, hop] = [bridge, "h"].map(|name| self.namespace(name));
+        ip(&format!("-n {bridge} link add hop2 type veth peer name {side} netns {hop}"));
+        ip(&format!("-n {bridge} link set hop2 up"));
+        ip(&format!("-n {hop} link set {side} up"));
+    }
+
     /// Creates a network whose gateway is a router.
     pub fn new() -> Self {
         let network = Self::apart(&["c", "g", "s"]);

@@ -44,7 +44,7 @@ pub(super) trait PacketPath {
     fn beat(&mut self, engine: &Engine) -> io::Result<()>;
 
     /// Checks the state of the interfaces.
-    fn look_up(&mut self) -> io::Result<()>;
+    fn look_up(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()>;
 
     /// Restores addresses and routes that the device lost.
     fn look_after(&mut self);
@@ -72,7 +72,7 @@ pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, Wor
         }
         Way::Bridged(hop) => {
             let silence = plan.peers.iter().map(|peer| Duration::from_nanos(peer.silence)).min().unwrap_or_default();
-            Ok(Box::new(BridgedPath(Bridge::open(&plan.device, hop, silence, entropy)?)))
+            Ok(Box::new(BridgedPath(Bridge::open(&plan.device, (hop, &plan.interfaces), silence, entropy)?)))
         }
     }
 }
@@ -147,7 +147,7 @@ impl PacketPath for RoutedPath {
         Ok(())
     }
 
-    fn look_up(&mut self) -> io::Result<()> {
+    fn look_up(&mut self, _: &mut Engine, _: Instant) -> io::Result<()> {
         self.sockets.look_up();
         Ok(())
     }
@@ -208,8 +208,8 @@ impl PacketPath for BridgedPath {
         self.0.beat(engine.takes())
     }
 
-    fn look_up(&mut self) -> io::Result<()> {
-        self.0.look_up()
+    fn look_up(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+        self.0.look_up(now, engine)
     }
 
     fn look_after(&mut self) {}
@@ -220,6 +220,6 @@ impl PacketPath for BridgedPath {
     }
 
     fn unsent(&self) -> u64 {
-        self.0.unsent
+        self.0.unsent()
     }
 }
