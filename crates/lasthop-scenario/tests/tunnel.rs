@@ -109,7 +109,7 @@ fn each_path_of_a_bridge_has_an_interface_of_its_own() {
         let paths = &tunnel.peers[0].paths;
         let interfaces: Vec<_> = paths.iter().map(|path| path.interface.as_deref()).collect();
         assert_eq!(interfaces, [None, Some("eth2")]);
-        assert_eq!(paths[1].interface_line, Some(if first.is_empty() { 13 } else { 14 }));
+        assert_eq!(paths[1].interface_line, Some(if first.is_empty() { 14 } else { 15 }));
     }
     let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\ntrusted_interface = 'eth1'\nname = 'ship'\n[[peer]]\n\
                name = 'shore'\n";

@@ -1,4 +1,5 @@
-//! Interfaces towards the lossy hops: indices and MTUs, updated whenever the kernel reports a change (rtnetlink).
+//! Interfaces towards the lossy hops: indices and MTUs, updated whenever the kernel reports a change (rtnetlink); and
+//! ports of bridges.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,16 +11,28 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use crate::netlink::{DONE, HEADER, LARGEST, messages};
+use crate::netlink::{DONE, HEADER, LARGEST, Request, Socket, messages};
 use crate::poll::wait;
 
-/// Time to wait for the kernel's list of all interfaces, which is immediate.
+/// Time to wait for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Maximum number of datagrams read per call, so that a storm of them does not block the caller.
 const TURN: usize = 256;
 
 /// Length of `ifinfomsg`, in bytes.
 const INFO: usize = 16;
+
+/// Makes an interface a port of a bridge, both given by their indices, or of none.
+///
+/// # Errors
+///
+/// Returns the kernel's error.
+pub fn set_bridge(socket: &mut Socket, interface: u32, bridge: Option<u32>) -> io::Result<()> {
+    let mut header = [0; INFO];
+    header[4..8].copy_from_slice(&interface.to_ne_bytes());
+    let request = Request::one(libc::RTM_NEWLINK, &header);
+    socket.ask(request.with(libc::IFLA_MASTER, &bridge.unwrap_or(0).to_ne_bytes()), PATIENCE, |_, _| {})
+}
 
 /// One of the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -19,7 +19,7 @@ use crate::comparison::WHOLE;
 use crate::secrets;
 
 pub use self::interface::HopInterface;
-pub(crate) use self::interface::is_port;
+pub(crate) use self::interface::{bridge_of_port, is_port};
 pub use self::paths::PathPlan;
 use self::paths::{check_lines, interfaces_of, multipath_name, path_plan};
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::network::{Network, Pace, lasthop};
-use crate::tunnel_bridge::{BOXES, Hop, is_skipped, is_up};
+use crate::tunnel_bridge::{BOXES, Hop, crosses, is_skipped, is_up};
 use crate::tunnel_end::{self, End, keys};
 
 /// Returns the file of an end with a path by each line, and this head.
@@ -241,6 +241,55 @@ fn frames_pass_on_the_first_line_when_a_worker_is_killed() {
     setup.await_paths([true; 2]);
     let (sent, missing, gap) = flow.end();
     assert!(missing.len() < 10 && gap < Duration::from_secs(1), "{missing:?} of {sent}, {gap:?}");
+}
+
+/// The bridge disables a port without carrier, and forwards nothing to it: the device replaces it, without a loop.
+#[test]
+#[ignore = "needs root: make root"]
+fn frames_take_the_other_line_when_the_port_loses_its_carrier() {
+    if is_skipped("port without carrier on a bridge with two lines") {
+        return;
+    }
+    let setup = Setup::new();
+    let Setup { network, ends, .. } = &setup;
+    let state =
+        |end: &str| network.sh(end, "cat /sys/class/net/hop/brport/state; ls -d /sys/class/net/lasthop0/brport");
+    let frame = [&[255; 6][..], &[2, 0, 0, 7, 7, 7, 0x88, 0xcc], &[9; 60]].concat();
+    let must_cross = |what: &str| {
+        for [from, to] in [["c", "s"], ["s", "c"]] {
+            assert_eq!(crosses(network, (from, "eth0"), (to, "eth0"), &frame), 1, "{what}, from {from}");
+        }
+    };
+    let address = network.sh("g", "cat /sys/class/net/br0/address");
+    for (end, side) in BOXES.into_iter().zip(["near", "far"]) {
+        let flow = Flow::start(network);
+        network.must("h", &format!("ip link set {side} down"));
+        await_state(&|| state(end), "0\n/sys/class/net/lasthop0/brport\n");
+        must_cross("without carrier");
+        network.transfer_chunks("10.1.0.2:5001", 40, Pace::Full).end();
+        network.must("h", &format!("ip link set {side} up"));
+        await_state(&|| state(end), "3\n");
+        setup.await_paths([true; 2]);
+        must_cross("with carrier again");
+        let (sent, missing, gap) = flow.end();
+        eprintln!("{side} down and up: {} of {sent} lost, longest gap {} ms", missing.len(), gap.as_millis());
+        assert!(missing.len() <= 10 && gap < Duration::from_secs(1), "{missing:?} of {sent}, {gap:?}");
+    }
+    assert_eq!(network.sh("g", "cat /sys/class/net/br0/address"), address);
+    let status = ends[0].await_status(|_| true);
+    assert_eq!((&status["worker"]["restarts"], &status["peers"][0]["starts"]), (&0.into(), &1.into()), "{status:#}");
+    setup.stop();
+}
+
+/// Waits until `state` returns this text.
+fn await_state(state: &impl Fn() -> String, wanted: &str) {
+    for _ in 0..100 {
+        if state() == wanted {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{}", state());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use lasthop_daemon::bridge::check::{self, LOOPBACK};
 use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::heartbeat::{Heartbeat, hint};
 use lasthop_daemon::interfaces;
+use lasthop_sys::bpf::{Layout, Map, MapKind};
 use rustix::thread::CapabilitySet;
 
 use super::programs::{self, Ends};
@@ -24,7 +25,8 @@ fn attempt() -> io::Result<()> {
     let ends = Ends { hop: LOOPBACK, device: LOOPBACK, mark: 1 };
     let heartbeat = Heartbeat::new(Duration::from_millis(40))?;
     programs::filter()?;
-    programs::attach(ends, &heartbeat).map(drop)
+    let map = Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?;
+    programs::attach(ends, &heartbeat, Some(&map)).map(drop)
 }
 
 /// Checks the interface of a path after the first, which is at `line` of the file. `hop` is the interface towards the

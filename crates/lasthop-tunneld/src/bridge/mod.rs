@@ -3,12 +3,14 @@
 //! | module | contents |
 //! |---|---|
 //! | `lines` | interfaces by which the tunnel's frames leave and arrive |
+//! | `stand_in` | the device as port of the bridge in place of a disabled interface |
 //! | [`programs`] | BPF programs that redirect frames to the device and back, and let them pass without a heartbeat |
 //! | [`check`] | checks of the machine |
 
 pub mod check;
 mod lines;
 pub mod programs;
+mod stand_in;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +29,7 @@ use tun_rs::{DeviceBuilder, Layer};
 
 use self::lines::Lines;
 use self::programs::Ends;
+use self::stand_in::StandIn;
 use crate::engine::{Datagram, Engine, Outbox};
 use crate::inner::frame::LENGTH;
 use crate::plan::HopInterface;
@@ -81,6 +84,8 @@ pub struct Bridge {
     heartbeat: Heartbeat,
     _links: Vec<Link>,
     lines: Lines,
+    /// With several lines.
+    stand_in: Option<StandIn>,
     device: OwnedFd,
     /// Frame from the device, or for it.
     buffer: Vec<u8>,
@@ -109,16 +114,23 @@ impl Bridge {
         let mark = (entropy >> 1).max(1);
         let heartbeat = Heartbeat::new(silence).map_err(kernel(&hop.name, "BPF maps"))?;
         let filter = programs::filter().map_err(kernel(&hop.name, "socket filter"))?;
+        let mut stand_in =
+            (!lines.is_empty()).then(|| StandIn::new(&hop.name).map_err(kernel(&hop.name, "BPF maps"))).transpose()?;
         let lines = Lines::open(hop, lines, &filter, mark)?;
-        let (tap, index) = open_device(device).map_err(kernel(device, "device"))?;
+        let (tap, index) = open_device(device, stand_in.is_some().then_some(hop)).map_err(kernel(device, "device"))?;
         let ends = Ends { hop: hop.index, device: index, mark };
-        let links = programs::attach(ends, &heartbeat).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
+        let map = stand_in.as_mut().map(|stand_in| {
+            stand_in.set_device(index);
+            stand_in.map()
+        });
+        let links = programs::attach(ends, &heartbeat, map).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
         Ok(Self {
             hop: hop.clone(),
             _claims: claims,
             heartbeat,
             _links: links,
             lines,
+            stand_in,
             device: tap,
             buffer: vec![0; LONGEST],
             out: Vec::new(),
@@ -201,6 +213,13 @@ impl Bridge {
         Ok(())
     }
 
+    /// Uses the device as port of the bridge while the bridge has disabled the interface towards the hop.
+    pub fn look_after_port(&mut self) {
+        if let Some(Err(error)) = self.stand_in.as_mut().map(StandIn::look_after) {
+            tracing::error!(%error, interface = self.hop.name, "cannot remove the device from the bridge");
+        }
+    }
+
     /// Checks the interface towards the hop, and finds those of other paths.
     ///
     /// # Errors
@@ -225,9 +244,13 @@ impl Outbox for Bridge {
 }
 
 /// Creates a TAP device in state up and returns it with its index. It has no offloads, so its frames are segmented and
-/// have checksums.
-fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
-    let builder = DeviceBuilder::new().name(name).layer(Layer::L2).tx_queue_len(QUEUE);
+/// have checksums. If it is to stand in for an interface at a bridge, it has the address and MTU of that interface, from
+/// which the bridge derives its own.
+fn open_device(name: &str, like: Option<&HopInterface>) -> io::Result<(OwnedFd, u32)> {
+    let mut builder = DeviceBuilder::new().name(name).layer(Layer::L2).tx_queue_len(QUEUE);
+    if let Some(HopInterface { mtu, mac, .. }) = like {
+        builder = builder.mtu(*mtu).mac_addr(*mac);
+    }
     let tap = builder.build_sync()?;
     tap.set_nonblocking(true)?;
     let index = tap.if_index()?;

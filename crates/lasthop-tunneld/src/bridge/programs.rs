@@ -14,15 +14,25 @@
 //! Never redirected to the device: frames that this end sends, which have its mark; frames to link-local addresses
 //! (01:80:C2:00:00:00 to 0F, which no bridge forwards, IEEE 802.1Q §8.6.3); EAPOL, with which this end authenticates to
 //! a radio (802.1X).
+//!
+//! With several lines, the device can be the port of the bridge in place of the interface towards the hop, if the bridge
+//! has disabled that one. Frames then enter and leave by the device, and none by the interface:
+//!
+//! | at | sees | action |
+//! |---|---|---|
+//! | the interface towards the hop | outgoing frames | drops them while the heartbeat is recent |
+//! | the interface towards the hop | received frames | drops them |
+//! | the device | outgoing frames | accepts them while the heartbeat is recent |
+//! | the device | frames written by this end | lets them pass to the bridge |
 
 use std::io;
 
 use lasthop_daemon::bridge::programs::{
     DESTINATION, MARK, TYPE as TYPE_AT, VLAN_PRESENT, accept_unless, drop_unless, pass_at,
 };
-use lasthop_daemon::heartbeat::Heartbeat;
+use lasthop_daemon::heartbeat::{Heartbeat, look_up_first};
 use lasthop_sys::bpf::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R6, R7, RECEIVED, Size, When};
-use lasthop_sys::bpf::{Hook, Link, Program, ProgramKind};
+use lasthop_sys::bpf::{Hook, Link, Map, Program, ProgramKind};
 
 use crate::ethernet::TYPE;
 
@@ -52,19 +62,20 @@ pub fn filter() -> io::Result<Program> {
 }
 
 /// Attaches the programs until the returned links are dropped. They redirect nothing to the device before the first
-/// beat.
+/// beat. The only value of `stand_in` differs from 0 while the device is the port of the bridge; without this map, it
+/// never is.
 ///
 /// # Errors
 ///
 /// Returns an error if a system call fails.
-pub fn attach(ends: Ends, heartbeat: &Heartbeat) -> io::Result<Vec<Link>> {
+pub fn attach(ends: Ends, heartbeat: &Heartbeat, stand_in: Option<&Map>) -> io::Result<Vec<Link>> {
     let load = |code: Vec<Instruction>| Program::load(ProgramKind::Classifier, &code);
     // The programs that receive redirected frames come before the one that redirects them.
     Ok(vec![
-        load(leaving_device(ends.mark))?.attach(ends.device, Hook::Egress)?,
-        load(entering_device(ends))?.attach(ends.device, Hook::Ingress)?,
-        load(entering_hop(ends.mark))?.attach(ends.hop, Hook::Ingress)?,
-        load(leaving_hop(ends, heartbeat))?.attach(ends.hop, Hook::Egress)?,
+        load(leaving_device(ends.mark, heartbeat, stand_in))?.attach(ends.device, Hook::Egress)?,
+        load(entering_device(ends, stand_in))?.attach(ends.device, Hook::Ingress)?,
+        load(entering_hop(ends.mark, stand_in))?.attach(ends.hop, Hook::Ingress)?,
+        load(leaving_hop(ends, heartbeat, stand_in))?.attach(ends.hop, Hook::Egress)?,
     ])
 }
 
@@ -83,26 +94,45 @@ fn filter_code() -> Vec<Instruction> {
     accept_unless(program, other)
 }
 
-fn leaving_hop(ends: Ends, heartbeat: &Heartbeat) -> Vec<Instruction> {
-    let [pass, lead] = ["pass", "lead"].map(Label::new);
+/// Emits code that jumps to `stands_in` while the device is the port of the bridge. It changes all registers except the
+/// context and `R8`.
+fn ask_stand_in(program: &mut Assembler, stand_in: Option<&Map>, stands_in: Label) {
+    let Some(map) = stand_in else { return };
+    let port = Label::new("port");
+    look_up_first(program, map, port);
+    program.load(Size::Double, R7, R0, 0).jump_if(R7, When::Differ, 0, stands_in).place(port);
+}
+
+/// Emits code that jumps to `cable` for EAPOL and for frames to link-local addresses.
+fn ask_cable(program: &mut Assembler, cable: Label) {
+    let other = Label::new("other");
+    program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Equal, EAPOL, cable);
+    program.load_packet(Size::Word, DESTINATION).jump_if(R0, When::Differ, CABLE, other);
+    program.load_packet(Size::Half, DESTINATION + 4).jump_if(R0, When::Greater, LAST_OF_CABLE, other);
+    program.jump(cable).place(other);
+}
+
+fn leaving_hop(ends: Ends, heartbeat: &Heartbeat, stand_in: Option<&Map>) -> Vec<Instruction> {
+    let [pass, discard] = ["pass", "discard"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
     // Frames that this end sends.
     program.load(Size::Word, R7, R6, MARK).set(R0, number(ends.mark));
     program.jump_if_register(R7, When::Equal, R0, pass);
-    program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Equal, EAPOL, pass);
-    program.load_packet(Size::Word, DESTINATION).jump_if(R0, When::Differ, CABLE, lead);
-    program.load_packet(Size::Half, DESTINATION + 4).jump_if(R0, When::Greater, LAST_OF_CABLE, lead);
-    program.jump(pass);
-    program.place(lead);
+    ask_cable(&mut program, pass);
     heartbeat.listen(&mut program, pass);
+    ask_stand_in(&mut program, stand_in, discard);
     program.store_value(Size::Word, R6, MARK, number(ends.mark));
     program.set(R1, number(ends.device)).set(R2, 0).call(Helper::Redirect).exit();
-    pass_at(program, pass)
+    if stand_in.is_none() {
+        return pass_at(program, pass);
+    }
+    program.place(discard);
+    drop_unless(program, pass)
 }
 
-fn entering_hop(mark: u32) -> Vec<Instruction> {
-    let [came, other] = ["came", "other"].map(Label::new);
+fn entering_hop(mark: u32, stand_in: Option<&Map>) -> Vec<Instruction> {
+    let [came, discard, other] = ["came", "discard", "other"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
     // A frame that this end wrote to the device is an inner frame, regardless of its type.
@@ -110,22 +140,39 @@ fn entering_hop(mark: u32) -> Vec<Instruction> {
     program.jump_if_register(R7, When::Differ, R0, came);
     program.store_value(Size::Word, R6, MARK, 0).jump(other);
     program.place(came);
+    ask_stand_in(&mut program, stand_in, discard);
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Differ, TYPE.into(), other);
+    if stand_in.is_some() {
+        program.place(discard);
+    }
     drop_unless(program, other)
 }
 
-fn leaving_device(mark: u32) -> Vec<Instruction> {
-    let led = Label::new("led");
+fn leaving_device(mark: u32, heartbeat: &Heartbeat, stand_in: Option<&Map>) -> Vec<Instruction> {
+    let [led, stands_in, discard] = ["led", "stands in", "discard"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
     program.load(Size::Word, R7, R6, MARK).set(R0, number(mark));
     program.jump_if_register(R7, When::Equal, R0, led);
+    if stand_in.is_some() {
+        ask_stand_in(&mut program, stand_in, stands_in);
+        program.jump(discard).place(stands_in);
+        ask_cable(&mut program, discard);
+        heartbeat.listen(&mut program, discard);
+        program.jump(led).place(discard);
+    }
     drop_unless(program, led)
 }
 
-fn entering_device(ends: Ends) -> Vec<Instruction> {
+fn entering_device(ends: Ends, stand_in: Option<&Map>) -> Vec<Instruction> {
+    let pass = Label::new("pass");
     let mut program = Assembler::default();
-    program.store_value(Size::Word, R1, MARK, number(ends.mark));
+    program.copy(R6, R1);
+    ask_stand_in(&mut program, stand_in, pass);
+    program.store_value(Size::Word, R6, MARK, number(ends.mark));
     program.set(R1, number(ends.hop)).set(R2, RECEIVED).call(Helper::Redirect).exit();
-    program.finish()
+    if stand_in.is_none() {
+        return program.finish();
+    }
+    pass_at(program, pass)
 }

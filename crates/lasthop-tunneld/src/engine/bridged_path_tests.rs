@@ -34,6 +34,7 @@ fn up(multipath: Multipath) -> World {
         }
         world.run(5);
     }
+    world.run(200);
     for got in &mut world.got {
         assert_eq!(got.len(), 200);
         got.clear();
@@ -128,8 +129,7 @@ fn when_all_lines_are_cut_frames_go_as_they_are_until_one_returns() {
     assert_eq!(world.takes(), [false; 2]);
     let first = world.plain[0].first().unwrap().0;
     assert!(first.since(cut) <= Duration::from_nanos(SILENCE + 16 * MS), "{}", first.since(cut).as_nanos());
-    let plain: Vec<_> = world.plain[0].iter().map(|(_, frame)| frame.clone()).collect();
-    assert_eq!(plain, (0..100).map(ordered).collect::<Vec<_>>());
+    assert!(world.plain[0].iter().map(|(_, frame)| frame).eq(&(0..100).map(ordered).collect::<Vec<_>>()));
     world.lines[1].is_cut = false;
     world.run(1_000);
     assert_eq!(world.takes(), [true; 2]);

@@ -76,7 +76,7 @@ pub(crate) fn is_port(name: &str) -> bool {
 }
 
 /// Returns the bridge of which an interface is a port.
-fn bridge_of_port(name: &str) -> Option<String> {
+pub(crate) fn bridge_of_port(name: &str) -> Option<String> {
     let bridge = std::fs::read_link(folder(name).join("brport/bridge")).ok()?;
     last_of(&bridge)
 }

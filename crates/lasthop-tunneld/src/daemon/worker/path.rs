@@ -46,7 +46,7 @@ pub(super) trait PacketPath {
     /// Checks the state of the interfaces.
     fn look_up(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()>;
 
-    /// Restores addresses and routes that the device lost.
+    /// Restores addresses and routes that the device lost, and the port of a bridge.
     fn look_after(&mut self);
 
     /// Applies another plan, or fails without effect.
@@ -212,7 +212,9 @@ impl PacketPath for BridgedPath {
         self.0.look_up(now, engine)
     }
 
-    fn look_after(&mut self) {}
+    fn look_after(&mut self) {
+        self.0.look_after_port();
+    }
 
     fn reconfigure(&mut self, _: &Plan) -> Result<(), String> {
         // The interface only changes with a restart.
