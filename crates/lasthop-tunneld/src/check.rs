@@ -49,7 +49,7 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     findings.push(held("CAP_NET_ADMIN", net_admin, Outcome::Missing));
     findings.push(of("TUN device", device::check()));
     if let Mode::Bridge { interface } = &tunnel.mode {
-        findings.extend(bridge::check::check(interface));
+        findings.extend(bridge::check::check(interface, tunnel.peers.iter().any(|peer| peer.paths.len() > 1)));
     }
     for peer in &tunnel.peers {
         findings.extend(check_peer(peer, own, tunnel));

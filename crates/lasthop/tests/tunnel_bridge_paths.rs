@@ -319,6 +319,10 @@ fn a_check_says_which_interface_cannot_be_a_line() {
     // An interface that is missing is waited for.
     let (fine, said) = run(&["check"], &right.replace("hop2", "hop3"));
     assert!(fine && said.contains("hop3 does not exist: the path waits for it"), "{said}");
+    network.must("g", "ip link set br0 type bridge stp_state 1");
+    let (fine, said) = run(&["check"], &right);
+    assert!(fine && said.contains("bridge br0 runs the spanning tree: if hop loses its carrier"), "{said}");
+    network.must("g", "ip link set br0 type bridge stp_state 0");
     network.must("g", "ip link set hop2 master br0");
     for (text, expected) in [
         (

@@ -11,13 +11,16 @@ use lasthop_sys::bpf::{Layout, Map, MapKind};
 use rustix::thread::CapabilitySet;
 
 use super::programs::{self, Ends};
+use super::stand_in;
 use crate::plan::{HopInterface, is_port};
 
-/// Checks everything that only a bridge needs.
-pub(crate) fn check(interface: &str) -> Vec<Finding> {
+/// Checks everything that only a bridge needs. `several` indicates several lines.
+pub(crate) fn check(interface: &str, several: bool) -> Vec<Finding> {
     let capability = check::capability("CAP_BPF and CAP_NET_RAW", CapabilitySet::NET_RAW);
     let programs = check::programs(|| attempt().map_err(|error| format!("{error}{}", hint(&error))));
-    vec![capability, programs, hop(interface)]
+    let obstacle = several.then(|| stand_in::obstacle(interface)).flatten();
+    let obstacle = obstacle.map(|detail| Finding::new(format!("interface {interface}"), Outcome::Hint, detail));
+    [capability, programs, hop(interface)].into_iter().chain(obstacle).collect()
 }
 
 /// Attaches the programs to the loopback device.

@@ -13,6 +13,27 @@ use crate::plan::bridge_of_port;
 /// State of a disabled port: `BR_STATE_DISABLED`.
 const DISABLED: &str = "0";
 
+/// Returns whether a setting of a bridge is on.
+fn is_set(bridge: &str, setting: &str) -> bool {
+    interfaces::read(folder(bridge).join("bridge").join(setting)).is_some_and(|value| value != "0")
+}
+
+/// Returns the reason why frames do not take other lines, or not at once, when the port `hop` loses its carrier, if there
+/// is one.
+pub(super) fn obstacle(hop: &str) -> Option<String> {
+    let bridge = bridge_of_port(hop)?;
+    if is_set(&bridge, "vlan_filtering") {
+        let remedy = "set vlan_filtering to 0 to use the other lines then";
+        return Some(format!("bridge {bridge} filters VLANs: if {hop} loses its carrier, no frames pass; {remedy}"));
+    }
+    is_set(&bridge, "stp_state").then(|| {
+        format!(
+            "bridge {bridge} runs the spanning tree: if {hop} loses its carrier, frames take other lines only after the \
+             tree's delay"
+        )
+    })
+}
+
 /// Switch between the two ports.
 pub(super) struct StandIn {
     /// Tells the programs that the device is the port: 1, or 0.
@@ -82,8 +103,7 @@ impl StandIn {
     fn stand_in(&mut self) -> io::Result<String> {
         let none = || io::Error::from(io::ErrorKind::NotFound);
         let bridge = bridge_of_port(&self.hop).ok_or_else(none)?;
-        let setting = |name: &str| interfaces::read(folder(&bridge).join("bridge").join(name));
-        if setting("vlan_filtering").is_some_and(|value| value != "0") {
+        if is_set(&bridge, "vlan_filtering") {
             return Err(io::Error::other(format!("bridge {bridge} filters VLANs, whose settings belong to the port")));
         }
         let index = interfaces::index(&bridge).ok_or_else(none)?;

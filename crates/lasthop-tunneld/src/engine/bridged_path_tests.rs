@@ -79,12 +79,21 @@ fn two_lines_carry_more_than_either_in_order() {
     assert_eq!(world.plain, [const { Vec::new() }; 2]);
 }
 
+/// Returns a frame of a call.
+fn call(number: u32) -> Vec<u8> {
+    udp(number, 2, 200)
+}
+
+/// Line that is cut, milliseconds between frames, and frames.
+const CUTS: [(usize, u64, fn(u32) -> Vec<u8>); 6] =
+    [(0, 20, ordered), (1, 20, ordered), (0, 2, ordered), (1, 2, ordered), (0, 20, call), (1, 20, call)];
+
 /// Frames of a flow of 50 Hz, and of a busier one, arrive although a line is cut: no frame is lost or bypasses the tunnel,
 /// and the gap is at most a round trip and 100 ms.
 #[test]
 fn a_cut_line_costs_no_frame() {
     for multipath in [Multipath::Bond, Multipath::Redundant, Multipath::Failover] {
-        for (cut, every) in [(0, 20), (1, 20), (0, 2), (1, 2)] {
+        for (cut, every, frame) in CUTS {
             let mut world = up(multipath);
             let silences = |world: &World| [0, 1].map(|end| link(world, end).counters.silences);
             let before = silences(&world);
@@ -96,7 +105,7 @@ fn a_cut_line_costs_no_frame() {
                     _ => {}
                 }
                 for end in 0..2 {
-                    world.offer(end, &ordered(number));
+                    world.offer(end, &frame(number));
                 }
                 world.run(every);
                 assert_eq!(world.takes(), [true; 2], "{multipath:?}, line {cut}, frame {number}");
