@@ -368,27 +368,6 @@ impl Peer {
         }
     }
 
-    /// Sends a keep-alive on each path.
-    pub(crate) fn keep_alive(&mut self, now: Instant, shared: &mut Shared) {
-        for path in self.used() {
-            if self.path_mut(path).is_some_and(|path| path.has_destination() && path.take_keepalive(now)) {
-                self.keep_alive_on(now, path, shared);
-            }
-        }
-        self.liveness.answered();
-    }
-
-    /// Sends a keep-alive on a path, unless it is off.
-    pub(crate) fn keep_alive_on(&mut self, now: Instant, path: PathId, shared: &mut Shared) {
-        let is_one_of_several = self.used().count() > 1;
-        let path_on = self.path_mut(path).filter(|path| path.is_on());
-        let to = path_on.and_then(|path| if is_one_of_several { path.keep_alive_to(now) } else { path.address });
-        if let Some(to) = to {
-            self.send_to(now, path, to, (Control::Keepalive, 0), shared);
-        }
-        self.liveness.answered();
-    }
-
     /// Seals a link datagram with the newest session.
     pub(crate) fn seal(
         &mut self,
