@@ -2,6 +2,7 @@
 
 mod moves;
 mod reading;
+mod sides;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,8 +24,10 @@ use lasthop_wire::{Route, mark_congestion};
 
 use self::moves::Roaming;
 pub use self::moves::{Crossed, Moves, SetRoute};
+use self::sides::Sides;
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
+use super::datagrams::Format;
 use super::elements::{Blueprint, ETHERNET, Given, IPV4, PortElement};
 use super::monitor::Monitor;
 use super::plan::{Plan, Point};
@@ -40,6 +43,8 @@ pub struct Air {
     /// precede it.
     last: Vec<Instant>,
     flows: BTreeMap<Route, (FlowId, Side)>,
+    /// Formats of the flows of datagrams.
+    formats: Vec<Option<Format>>,
     /// Contents of the datagrams of QUIC flows.
     quic: Arc<Register>,
     pool: PacketPool,
@@ -48,6 +53,8 @@ pub struct Air {
     counts: Counts,
     /// Elements between routers and links, by point.
     elements: Vec<Option<Box<dyn PortElement>>>,
+    /// Links that these elements use besides their own.
+    sides: Sides,
     /// Frames that elements returned to their routers.
     turned: VecDeque<(Instant, Point, Vec<u8>)>,
     /// Delayed frames, with the points where they arrive.
@@ -142,11 +149,13 @@ impl Air {
             carriers,
             media,
             flows: plan.routes(),
+            formats: plan.network.flows.iter().map(|flow| Format::of(&flow.app)).collect(),
             quic: Arc::default(),
             pool: PacketPool::default(),
             frames: Vec::new(),
             counts: Counts::new(plan),
             elements,
+            sides: Sides::new(plan),
             turned: VecDeque::new(),
             late: Held::default(),
             told: vec![FlowReport::default(); plan.network.flows.len()],
@@ -206,8 +215,8 @@ impl Air {
                 }
             }
         }
-        for (packet, bytes) in given.link_frames {
-            self.launch_packet(now, point, packet, &bytes);
+        for (port, packet, bytes) in given.link_frames {
+            self.launch_packet(now, self.sides.exit(point, port), packet, &bytes);
         }
     }
 
@@ -456,7 +465,8 @@ impl Air {
         deliver: &mut impl FnMut(Arrival<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let packet = self.pool.take(handle);
-        if self.elements[point].is_none() {
+        let (at, port) = self.sides.entrance(point);
+        if self.elements[at].is_none() {
             self.notice(due, point, &packet);
         }
         let Some(stored) = self.frames.get_mut(handle.0 as usize) else { return Ok(()) };
@@ -475,9 +485,9 @@ impl Air {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
         }
-        if self.elements[point].is_some() {
+        if self.elements[at].is_some() {
             let bytes = take(&mut stored.bytes);
-            self.through(due, point, |element, now, given| element.take(now, Port::WIRELESS, &packet, &bytes, given));
+            self.through(due, at, |element, now, given| element.take(now, port, &packet, &bytes, given));
             return Ok(());
         }
         deliver(Arrival { point, due, bytes: &stored.bytes })

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
+use lasthop_proto::link::hybrid::Terms;
 use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Ecn, Flags, FlowId, Integrity, Packet, Segment, Side};
 use lasthop_proto::pep::eln::ElnMarker;
@@ -32,14 +33,15 @@ pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 pub struct Given {
     /// Frames, with their ports.
     pub frames: Vec<(Port, Vec<u8>)>,
-    /// Frames of a link protocol for the link: the description for the mechanisms with the protocol's headers, and the
-    /// bytes carried. Control frames carry none; frames of a combination are not packets.
-    pub link_frames: Vec<(Packet, Bytes)>,
+    /// Frames of a link protocol for the link of a port: the description for the mechanisms with the protocol's headers,
+    /// and the bytes carried. Control frames carry none; frames of a combination are not packets.
+    pub link_frames: Vec<(Port, Packet, Bytes)>,
     /// Events.
     pub events: Vec<(FlowId, Event)>,
 }
 
-/// An element between a router ([`Port::WIRED`]) and an emulated link ([`Port::WIRELESS`]).
+/// An element between a router ([`Port::WIRED`]) and an emulated link ([`Port::WIRELESS`]), or all links of a bundle (the
+/// ports from there on).
 pub trait PortElement: Send {
     /// Takes a frame that came from `port`. `packet` is its description for the mechanisms.
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given);
@@ -65,6 +67,10 @@ pub struct Blueprint {
     point: Point,
     node: String,
     rate: Rate,
+    /// Rates of the other links of its bundle, if the element uses them.
+    more: Vec<Rate>,
+    /// Terms on which the element uses the links of its bundle, starting with its own.
+    terms: Vec<Terms>,
     medium: Medium,
     routes: BTreeMap<(FlowId, Side), Route>,
     root: Root,
@@ -73,11 +79,14 @@ pub struct Blueprint {
 impl Blueprint {
     /// Creates the blueprint of an element at `point`.
     pub fn new(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Self {
+        let rate = |point: Point| plan.network.rate_from(plan.node(point), LinkId(point / 2));
         Self {
             element: element.clone(),
             point,
             node: plan.network.nodes[plan.node(point).0].name.clone(),
-            rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
+            rate: rate(point),
+            more: plan.side_points(point).into_iter().map(rate).collect(),
+            terms: plan.terms(point),
             medium: plan.network.links[point / 2].medium.clone(),
             routes: plan.routes().into_iter().map(|(route, end)| (end, route)).collect(),
             root,
@@ -91,8 +100,8 @@ impl Blueprint {
 
     /// Builds the element; `None` for those that run elsewhere.
     pub fn build(&self) -> Option<Box<dyn PortElement>> {
-        let Self { element, point, node, rate, medium, routes, root } = self;
-        let site = Site { node, rate: *rate, more: &[], terms: &[], medium, root: *root, watch: Switch::Off };
+        let Self { element, point, node, rate, more, terms, medium, routes, root } = self;
+        let site = Site { node, rate: *rate, more, terms, medium, root: *root, watch: Switch::Off };
         if let Some(marker) = element.get::<elements::ElnMarker>() {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }
@@ -163,8 +172,8 @@ impl OnBytes {
             Output::Transmit(Port::WIRED, _, packet) if is_link_end => {
                 given.frames.push((Port::WIRED, marked(&packet).into()));
             }
-            Output::Transmit(_, _, packet) if is_link_end => {
-                given.link_frames.push((packet.with_payload(()), marked(&packet)));
+            Output::Transmit(port, _, packet) if is_link_end => {
+                given.link_frames.push((port, packet.with_payload(()), marked(&packet)));
             }
             Output::Transmit(port, Why::LocalAck, packet) => {
                 given.frames.extend(made(&packet).map(|frame| (port, frame)));

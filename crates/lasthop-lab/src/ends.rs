@@ -1,4 +1,4 @@
-//! Ends of all flows: TCP of the kernel or of lasthop, and QUIC.
+//! Ends of all flows: TCP of the kernel or of lasthop, QUIC, and datagrams.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use lasthop_proto::packet::FlowId;
-use lasthop_sim::network::{FlowSpec, NodeId};
+use lasthop_proto::random::Root;
+use lasthop_sim::network::{App, FlowSpec, NodeId};
 use socket2::{SockAddr, Socket};
 
+use super::datagrams;
 use super::error::LabError;
 use super::kernel_tcp::socket;
 use super::namespace::Namespace;
 use super::own_tcp::{self, OwnAcceptor, OwnInitiator};
 use super::plan::Plan;
-use super::quic::HostEnds;
+use super::quic;
 use super::quic::register::Register;
 use super::transfer::{Accepted, Acceptor, Initiator, Run, Sent, Transfer};
 use crate::host::{Device, Host, HostError};
@@ -46,13 +48,14 @@ impl Ends {
         plan: &Plan<'_>,
         run: &Run,
         register: &Register,
+        root: Root,
     ) -> Result<Self, LabError> {
         let specs = &plan.network.flows;
         let mut ends = Self { initiators: Vec::new(), acceptors: Vec::new(), hosts: Vec::new() };
         let mut initiators: Vec<Option<Box<dyn Initiator>>> = specs.iter().map(|_| None).collect();
         for (index, namespace) in nodes.iter().enumerate() {
             let node = NodeId(index);
-            let is_tcp = |flow: usize| specs[flow].app.quic().is_none();
+            let is_tcp = |flow: usize| matches!(specs[flow].app, App::Transfer { .. });
             let flows = |end: fn(&FlowSpec) -> NodeId| {
                 (0..specs.len()).filter(move |&flow| is_tcp(flow) && end(&specs[flow]) == node)
             };
@@ -67,9 +70,11 @@ impl Ends {
                 None => namespace.within(|| kernel_ends(&flows_to, flows_from, plan))?,
             };
             ends.acceptors.extend(make.acceptor.map(|acceptor| (acceptor, flows_to)));
-            let quic = HostEnds::open(node, namespace, plan, register)?;
-            ends.acceptors.extend(quic.acceptor);
-            for (flow, initiator) in make.initiators.into_iter().chain(quic.initiators) {
+            let quic = quic::HostEnds::open(node, namespace, plan, register)?;
+            let datagrams = datagrams::HostEnds::open(node, namespace, plan, root)?;
+            ends.acceptors.extend(quic.acceptor.into_iter().chain(datagrams.acceptor));
+            let over_udp = quic.initiators.into_iter().chain(datagrams.initiators);
+            for (flow, initiator) in make.initiators.into_iter().chain(over_udp) {
                 initiators[flow] = Some(initiator);
             }
         }

@@ -21,7 +21,11 @@ use super::plan::Plan;
 /// Returns an error if the kernel rejects an option, or does not have the congestion control.
 pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Result<Socket, LabError> {
     let fail = |what: &'static str| LabError::system(format!("cannot {what} at {address}"));
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("create a TCP socket"))?;
+    let (protocol, create) = match plan.is_mptcp() {
+        true => (Protocol::MPTCP, "create a socket of Multipath TCP (is net.mptcp.enabled 1?)"),
+        false => (Protocol::TCP, "create a TCP socket"),
+    };
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(fail(create))?;
     socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     socket.set_tcp_nodelay(config.common.nagle == Nagle::Off).map_err(fail("set TCP_NODELAY"))?;
@@ -38,7 +42,10 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
         // The kernel resets this when it remeasures its overhead. Setting it again during a transfer would be worse:
         // the window would change between duplicate acknowledgments, which the sender then does not count as such (RFC
         // 5681 §2).
-        clamp_window(&socket, bytes).map_err(fail("set the window"))?;
+        if !plan.is_mptcp() {
+            // Multipath TCP has no such option.
+            clamp_window(&socket, bytes).map_err(fail("set the window"))?;
+        }
     }
     set_congestion(&socket, plan.congestion(config)?)?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
@@ -78,7 +85,8 @@ fn no_congestion(name: &str, error: io::Error) -> LabError {
     LabError::Congestion { name: name.to_owned(), error, available }
 }
 
-/// Counters of a kernel's TCP by name, as in `nstat` (`TcpExt` in `/proc/net/netstat`), without zeros.
+/// Counters of a kernel's TCP and Multipath TCP by name, as in `nstat` (`TcpExt` and `MPTcpExt` in `/proc/net/netstat`),
+/// and `RetransSegs`, without zeros.
 pub type Counters = BTreeMap<String, u64>;
 
 /// Returns the kernel's counters of the calling thread's namespace.
@@ -87,9 +95,24 @@ pub type Counters = BTreeMap<String, u64>;
 ///
 /// Returns an error if they cannot be read.
 pub fn counters() -> Result<Counters, LabError> {
-    let path = "/proc/thread-self/net/netstat";
-    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
-    Ok(read_counters(&text))
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error });
+    let mut counters = read_counters(&read("/proc/thread-self/net/netstat")?, &["TcpExt:", "MPTcpExt:"]);
+    let mut basic = read_counters(&read("/proc/thread-self/net/snmp")?, &["Tcp:"]);
+    counters.extend(basic.remove_entry(RETRANSMITTED));
+    Ok(counters)
+}
+
+/// Counter of retransmitted segments.
+const RETRANSMITTED: &str = "RetransSegs";
+
+/// Returns the number of retransmitted segments.
+pub fn retransmitted(counters: &Counters) -> u64 {
+    counters.get(RETRANSMITTED).copied().unwrap_or_default()
+}
+
+/// Returns the number of additional subflows of Multipath TCP that peers opened.
+pub fn joined(counters: &Counters) -> u64 {
+    counters.get("MPJoinAckRx").copied().unwrap_or_default()
 }
 
 /// Returns the number of loss recoveries that began without a timeout.
@@ -114,10 +137,10 @@ fn send_drops(table: &str) -> u64 {
     rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
-/// Parses the counters of TCP in a file of name lines, each followed by its line of values.
-fn read_counters(text: &str) -> Counters {
+/// Parses the counters of these groups in a file of name lines, each followed by its line of values.
+fn read_counters(text: &str, groups: &[&str]) -> Counters {
     let lines: Vec<&str> = text.lines().collect();
-    let of_tcp = lines.chunks_exact(2).filter(|pair| pair[0].starts_with("TcpExt:"));
+    let of_tcp = lines.chunks_exact(2).filter(|pair| groups.iter().any(|group| pair[0].starts_with(group)));
     let fields = of_tcp.flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
     let counters = fields.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
     counters.filter(|(_, value)| *value > 0).collect()
@@ -129,11 +152,15 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_name() {
-        let text = "TcpExt: A TCPRenoRecovery TCPSackRecovery\nTcpExt: 0 22 3\nIpExt: C\nIpExt: 4\n";
-        let counters = read_counters(text);
-        assert_eq!(counters, [("TCPRenoRecovery", 22), ("TCPSackRecovery", 3)].map(|(n, v)| (n.to_owned(), v)).into());
-        assert_eq!(recoveries(&counters), 25);
-        assert_eq!(recoveries(&read_counters("TcpExt: A\nTcpExt: x\n")), 0);
+        let text = "TcpExt: A TCPRenoRecovery TCPSackRecovery\nTcpExt: 0 22 3\nIpExt: C\nIpExt: 4\n\
+            MPTcpExt: MPJoinAckRx\nMPTcpExt: 2\n";
+        let counters = read_counters(text, &["TcpExt:", "MPTcpExt:"]);
+        let expected = [("TCPRenoRecovery", 22), ("TCPSackRecovery", 3), ("MPJoinAckRx", 2)];
+        assert_eq!(counters, expected.map(|(n, v)| (n.to_owned(), v)).into());
+        assert_eq!((recoveries(&counters), joined(&counters)), (25, 2));
+        assert_eq!(recoveries(&read_counters("TcpExt: A\nTcpExt: x\n", &["TcpExt:"])), 0);
+        let counters = read_counters("Ip: RetransSegs\nIp: 9\nTcp: InSegs RetransSegs\nTcp: 5 4\n", &["Tcp:"]);
+        assert_eq!(retransmitted(&counters), 4);
     }
 
     #[test]

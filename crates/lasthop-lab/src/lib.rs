@@ -11,7 +11,7 @@
 //! | [`kernel`] | support for the scenario's TCP in the kernel |
 //! | [`lateness`] | timing accuracy of the links |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
-//! | [`quic`] | flows over QUIC |
+//! | [`quic`], [`datagrams`], [`udp`] | flows over QUIC, flows of datagrams, and their sockets |
 //! | [`counts`], [`capture`] | counts inferred from packets; pcapng |
 //! | [`monitor`] | traffic on the links over time |
 //! | [`hold`] | a lab for other programs' packets |
@@ -23,6 +23,7 @@
 pub mod air;
 pub mod capture;
 pub mod counts;
+pub mod datagrams;
 pub mod elements;
 pub mod emulator;
 pub mod ends;
@@ -45,6 +46,7 @@ mod run;
 pub mod scheduling;
 pub mod station;
 pub mod transfer;
+pub mod udp;
 
 pub use capture::Captures;
 pub use error::LabError;

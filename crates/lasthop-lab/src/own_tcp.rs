@@ -132,6 +132,7 @@ impl Acceptor for OwnAcceptor {
                 complete: all,
                 aborted: is_broken(&outcome),
                 altered: outcome.mismatch,
+                call: None,
             };
             accepted.push((flow, received));
         }

@@ -1,6 +1,9 @@
 //! Planning of namespaces, devices, addresses and routes for a network, and the limits of the lab.
 
+mod bundles;
+mod checks;
 mod moves;
+mod mptcp;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -11,21 +14,20 @@ use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{AckCongestion, Recovery, TcpConfig};
 use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
-use lasthop_sim::element::{AnyElement, Ends, Role};
+use lasthop_sim::element::{AnyElement, Role};
 use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
+use super::datagrams;
 use super::error::LabError;
 use super::kernel;
 
-/// Maximum number of flows. Each uses two sockets and a thread or two.
-const MOST_FLOWS: usize = 1000;
-/// Maximum number of nodes. Each is a namespace.
-const MOST_NODES: usize = 100;
 /// Port of acceptors, as in the simulator's captures.
 const ACCEPTOR_PORT: u16 = 5001;
 /// Port of acceptors over QUIC: that of HTTP/3.
 const QUIC_PORT: u16 = 443;
+/// Port of a call's acceptor: that of RTP.
+const CALL_PORT: u16 = 5004;
 const FIRST_INITIATOR_PORT: u16 = 40_000;
 /// Bytes of the Ethernet header.
 const ETHERNET: u64 = 14;
@@ -37,14 +39,14 @@ const TIMESTAMPS: u32 = 12;
 const HEADERS: u32 = 40;
 /// Maximum bytes of TCP options.
 const OPTIONS: u32 = 40;
-/// Range of `TCP_MAXSEG`.
-const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
 /// TCP implementation of a host in a lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostTcp {
     /// The kernel's TCP.
     Kernel,
+    /// The kernel's Multipath TCP.
+    Mptcp,
     /// lasthop's TCP, which is the simulator's.
     Own,
 }
@@ -54,6 +56,7 @@ impl HostTcp {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Mptcp => "mptcp",
             Self::Own => "own",
         }
     }
@@ -97,89 +100,6 @@ impl<'n> Plan<'n> {
         Ok(plan)
     }
 
-    fn check_links(&self) -> Result<(), LabError> {
-        let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
-        let network = self.network;
-        if network.nodes.len() > MOST_NODES {
-            return refuse("this number of hosts and routers", &network.nodes.len().to_string(), "the maximum is 100");
-        }
-        Ok(())
-    }
-
-    fn check_flows(&self) -> Result<(), LabError> {
-        let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
-        let instead = "it supports transfers and QUIC; use `lasthop run` for others";
-        let network = self.network;
-        if let Some(session) = network.sessions.first() {
-            return refuse("web sessions", &session.name, instead);
-        }
-        if network.flows.len() > MOST_FLOWS {
-            return refuse("that many flows", &network.flows.len().to_string(), "the maximum is 1000");
-        }
-        for flow in &network.flows {
-            match flow.app {
-                App::Transfer { .. } => {}
-                // QUIC needs nothing of a kernel's TCP.
-                App::Quic(_) => continue,
-                App::Idle => return refuse("idle connections", &flow.name, instead),
-                App::OnOff(_) | App::Call(_) => return refuse("datagrams", &flow.name, instead),
-                App::Web => return refuse("web sessions", &flow.name, instead),
-            }
-            for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
-                if !SEGMENTS.contains(&self.segment(config)) {
-                    let name = format!("mss = {} at {}", config.common.mss, network.nodes[node.0].name);
-                    return refuse("this segment size", &name, "kernels support 88 to 32767 bytes, including options");
-                }
-                let beyond = kernel::beyond(config, self.lab).filter(|_| !self.says_it_by_sack(config));
-                if let (Endpoints::Kernel, Some(what)) = (self.endpoints(node), beyond) {
-                    let host = network.nodes[node.0].name.clone();
-                    return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_elements(&self) -> Result<(), LabError> {
-        let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        if !self.network.bundles.is_empty() {
-            return refuse("bundles of links", "use `lasthop run`");
-        }
-        for spec in &self.network.elements {
-            if spec.element.asks_for_queue() || spec.element.judges_losses() {
-                return refuse("radios that report their queues", "use `lasthop run`");
-            }
-            if spec.element.role() == Role::Relay && spec.element.ends() == Ends::Both {
-                return refuse("a separate protocol between base station and mobile host", "use `lasthop run`");
-            }
-            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
-                let host = self.network.nodes[spec.node.0].name.clone();
-                return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
-            }
-        }
-        let mut taken = vec![false; self.points()];
-        for (point, element) in self.elements() {
-            // The gateway works at the router's device, before the elements of the emulated link.
-            if taken[point] {
-                return refuse(
-                    "this chain of elements on one port",
-                    "use at most one element, and the gateway in front of it",
-                );
-            }
-            taken[point] = self.is_emulated(element);
-            if taken[point] && is_repaired(element) {
-                return refuse("repair below lasthop's own relay", "set base_station.split.repair = \"off\"");
-            }
-        }
-        // A moving host has one at each of its stations.
-        let cells = self.cells();
-        let gateways = self.gateways();
-        if gateways.len() > 1 && gateways.iter().any(|(point, _)| !cells.contains(point)) {
-            return refuse("several base stations", "the gateway implements one");
-        }
-        self.check_mobility()
-    }
-
     /// Returns the scenario's choice of TCP for `node`.
     fn endpoints(&self, node: NodeId) -> Endpoints {
         // Hosts come first among the nodes.
@@ -192,6 +112,7 @@ impl<'n> Plan<'n> {
         Some(match self.endpoints(node) {
             Endpoints::Own => HostTcp::Own,
             Endpoints::Auto if kernel::beyond(config, self.lab).is_some() => HostTcp::Own,
+            Endpoints::Auto | Endpoints::Kernel if self.is_mptcp() => HostTcp::Mptcp,
             Endpoints::Auto | Endpoints::Kernel => HostTcp::Kernel,
         })
     }
@@ -226,16 +147,18 @@ impl<'n> Plan<'n> {
     pub fn mtu(&self) -> u32 {
         let over_tcp = self.network.flows.iter().filter(|flow| flow.app.quic().is_none());
         let ends = over_tcp.flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
-        let datagrams =
+        let over_quic =
             self.network.flows.iter().filter_map(|flow| flow.app.quic()).map(|quic| u32::from(quic.udp_payload));
-        let datagrams = datagrams.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
+        let over_quic = over_quic.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
         // The scenario's `mss` is payload: lasthop's TCP needs space for any options in addition.
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
             if self.is_own(node) { config.common.mss + OPTIONS } else { self.segment(config) }
         };
+        let others = self.network.flows.iter().map(|flow| datagrams::longest(&flow.app).saturating_sub(HEADERS));
         let relays = self.emulated().filter_map(|(_, element)| element.endpoints());
         let relays = relays.flatten().map(|tcp| tcp.common.mss + OPTIONS);
-        ends.map(segment).chain(relays).chain(datagrams).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
+        ends.map(segment).chain(relays).chain(over_quic).chain(others).max().unwrap_or_default().max(1500 - HEADERS)
+            + HEADERS
     }
 
     /// Returns the TCP configuration of a host's endpoints: the first flow's, which all share. `None` if only QUIC
@@ -334,26 +257,30 @@ impl<'n> Plan<'n> {
         Ipv4Addr::new(10, 0, high, low)
     }
 
-    /// Returns the address of a node's kernel for QUIC. If lasthop's TCP has the node's address, the kernel needs one
-    /// of its own.
-    fn quic_address(&self, node: NodeId) -> Ipv4Addr {
+    /// Returns the address of a node's kernel for QUIC and datagrams. If lasthop's TCP has the node's address, the kernel
+    /// needs one of its own.
+    fn udp_address(&self, node: NodeId) -> Ipv4Addr {
         let [ten, _, high, low] = Self::address(node).octets();
         if self.is_own(node) { Ipv4Addr::new(ten, 1, high, low) } else { Self::address(node) }
     }
 
     /// Returns the second address of a node that has one.
     fn second_address(&self, node: NodeId) -> Option<Ipv4Addr> {
-        let mut over_quic = self.network.flows.iter().filter(|flow| flow.app.quic().is_some());
-        let here = self.is_own(node) && over_quic.any(|flow| [flow.from, flow.to].contains(&node));
-        here.then(|| self.quic_address(node))
+        let mut over_udp = self.network.flows.iter().filter(|flow| is_over_udp(&flow.app));
+        let here = self.is_own(node) && over_udp.any(|flow| [flow.from, flow.to].contains(&node));
+        here.then(|| self.udp_address(node))
     }
 
     /// Returns the two ends of a flow: initiator, acceptor.
     pub fn flow_sockets(&self, flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
         let port = FIRST_INITIATOR_PORT + flow.0 as u16;
-        let (addresses, acceptor) = match spec.app.quic() {
-            Some(_) => ([spec.from, spec.to].map(|node| self.quic_address(node)), QUIC_PORT),
-            None => ([spec.from, spec.to].map(Self::address), ACCEPTOR_PORT),
+        let ends = [spec.from, spec.to];
+        let addresses =
+            if is_over_udp(&spec.app) { ends.map(|node| self.udp_address(node)) } else { ends.map(Self::address) };
+        let acceptor = match spec.app {
+            App::Quic(_) => QUIC_PORT,
+            App::Call(_) => CALL_PORT,
+            App::Transfer { .. } | App::OnOff(_) | App::Idle | App::Web => ACCEPTOR_PORT,
         };
         [SocketAddrV4::new(addresses[0], port), SocketAddrV4::new(addresses[1], acceptor)]
     }
@@ -373,7 +300,7 @@ impl<'n> Plan<'n> {
 
     /// Returns the point through which `from` sends to each other node, before any handoff.
     pub fn next_hops(&self, from: NodeId) -> BTreeMap<usize, Point> {
-        let idle = self.idle();
+        let idle = [self.idle(), self.network.side_links()].concat();
         let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
         let mut open = VecDeque::from([from]);
         while let Some(at) = open.pop_front() {
@@ -453,13 +380,16 @@ impl<'n> Plan<'n> {
         let source = if is_own { String::new() } else { format!(" src {own}") };
         let metrics = if is_host && !is_own { self.route_metrics(node) } else { String::new() };
         for (to, point) in self.next_hops(node) {
-            let (to, device) = (NodeId(to), Self::device(point));
-            let via = Self::address(self.node(point ^ 1));
-            for to in [Some(Self::address(to)), self.second_address(to)].into_iter().flatten() {
+            let to = NodeId(to);
+            let by_line = self.line_addresses(to).into_iter();
+            let by_line = by_line.map(|(line, address)| (address, self.line_point(node, point, line)));
+            for (to, point) in self.addresses_of(to).into_iter().map(|address| (address, point)).chain(by_line) {
+                let (via, device) = (Self::address(self.node(point ^ 1)), Self::device(point));
                 lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
             }
         }
         lines.extend(self.agent_lines(node));
+        lines.extend(self.line_commands(node));
         lines
     }
 
@@ -562,6 +492,11 @@ impl<'n> Plan<'n> {
             Role::Repair => false,
         }
     }
+}
+
+/// Returns whether an application uses UDP.
+const fn is_over_udp(app: &App) -> bool {
+    matches!(app, App::Quic(_) | App::OnOff(_) | App::Call(_))
 }
 
 /// Returns whether an element is a relay beneath which the gateway repairs.

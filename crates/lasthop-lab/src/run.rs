@@ -23,7 +23,7 @@ use super::capture::{Capture, Captures};
 use super::emulator::{Emulated, Emulator, void};
 use super::ends::{Devices, Ends, join};
 use super::error::LabError;
-use super::kernel_tcp::{Counters, counters, recoveries, unsent};
+use super::kernel_tcp::{Counters, counters, recoveries, retransmitted, unsent};
 use super::lateness::Lateness;
 use super::monitor::Monitor;
 use super::namespace::{Namespace, Namespaces, require_root};
@@ -34,6 +34,7 @@ use super::routes::{Change, Switchboard};
 use super::scheduling::Scheduling;
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};
+use super::udp;
 
 /// Maximum number of attempts if runs are void.
 const ATTEMPTS: u32 = 3;
@@ -189,7 +190,8 @@ impl Bench {
         let captures = if gateways.len() == 1 { captures } else { Captures::Off };
         let base_stations = gateways.into_iter().map(|(point, element)| {
             let router = plan.node(point);
-            let wired = plan.points_of(router).filter(|&other| other != point).map(Plan::device).collect();
+            let wired = plan.points_of(router).filter(|&other| plan.is_routed(other) && other != point);
+            let wired = wired.map(Plan::device).collect();
             let name = &plan.network.nodes[router.0].name;
             let wireless = Plan::device(point);
             let beyond = plan.hosts_beyond(point);
@@ -203,7 +205,8 @@ impl Bench {
 
     fn run(&mut self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
         let run = Run::begin();
-        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run, &self.quic)?;
+        let root = Root(experiment.seed);
+        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run, &self.quic, root)?;
         let _hosts = take(&mut ends.hosts);
         let emulator = self.emulator(plan, experiment, run.clock, None)?;
         let (flows, emulated) = thread::scope(|scope| {
@@ -218,12 +221,12 @@ impl Bench {
             Ok::<_, LabError>((flows?, emulated))
         })?;
         let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
-        let unsent = self.nodes.iter().map(|node| node.within(|| Ok(unsent()? + quic::refused()?)));
+        let unsent = self.nodes.iter().map(|node| node.within(|| Ok(unsent()? + udp::refused()?)));
         let unsent = unsent.sum::<Result<u64, _>>()?;
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let counts = self.base_stations.iter().map(|station| station.counts()).collect::<Result<Vec<_>, _>>()?;
         let station = counts.into_iter().fold(StationCounts::default(), StationCounts::and);
-        let is_kernel = |node: NodeId| plan.host_tcp(node) == Some(HostTcp::Kernel);
+        let is_kernel = |node: NodeId| plan.host_tcp(node).is_some_and(|tcp| tcp != HostTcp::Own);
         let kernels = self.nodes.iter().enumerate();
         let kernels = kernels.map(|(index, node)| is_kernel(NodeId(index)).then(|| node.within(counters)).transpose());
         let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
@@ -288,6 +291,11 @@ fn report(
             links[point / 2][point % 2].useful += bytes;
         }
     }
+    if plan.is_mptcp() {
+        // A socket reports on its first subflow only; the kernel counts all of them per namespace.
+        let over_tcp = flows.iter_mut().zip(&plan.network.flows).filter(|(_, spec)| spec.app.quic().is_none());
+        over_tcp.for_each(|(flow, _)| flow.sender.source_retransmissions = 0);
+    }
     // The kernel counts recoveries per namespace. They are attributed to the first flow from there.
     for (index, counters) in kernels.iter().enumerate() {
         let by_kernel =
@@ -296,6 +304,9 @@ fn report(
             && let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel)
         {
             flows[first].sender.recoveries += recoveries(counters);
+            if plan.is_mptcp() {
+                flows[first].sender.source_retransmissions = retransmitted(counters);
+            }
         }
     }
     // The base station's counts are attributed to the first flow of all.
@@ -338,6 +349,7 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     // In addition to a relay's.
     flow.sender.recoveries += sent.recoveries.unwrap_or_default();
     flow.sender.source_retransmissions = sent.retransmissions;
+    flow.call.clone_from(&received.call);
 }
 
 fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabError> {
@@ -357,24 +369,35 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Threads of all flows.
+/// Threads of all flows. Each is marked if its flows end.
 struct Flows<'s> {
-    senders: Vec<ScopedJoinHandle<'s, Sent>>,
-    acceptors: Vec<ScopedJoinHandle<'s, std::io::Result<Accepted>>>,
+    senders: Vec<(bool, ScopedJoinHandle<'s, Sent>)>,
+    acceptors: Vec<(bool, ScopedJoinHandle<'s, std::io::Result<Accepted>>)>,
 }
 
 impl Flows<'_> {
     fn start<'s>(ends: Ends, scope: &'s Scope<'s, '_>, run: &'s Run, plan: &Plan<'_>) -> Flows<'s> {
-        let transfers: Vec<Transfer> = plan.network.flows.iter().map(Transfer::of).collect();
+        let specs = &plan.network.flows;
+        let transfers: Vec<Transfer> = specs.iter().map(Transfer::of).collect();
+        let ends_itself = |flow: usize| !specs[flow].app.is_endless();
         let acceptors = ends.acceptors.into_iter().map(|(acceptor, flows)| {
             let mine: Vec<_> = flows.iter().map(|&flow| (flow, port(plan, flow), transfers[flow])).collect();
-            scope.spawn(move || acceptor.accept_all(run, &mine))
+            let ends = flows.iter().any(|&flow| ends_itself(flow));
+            (ends, scope.spawn(move || acceptor.accept_all(run, &mine)))
         });
         let acceptors = acceptors.collect();
-        let senders = ends.initiators.into_iter().zip(transfers);
-        let senders = senders.map(|(initiator, transfer)| scope.spawn(move || initiator.send(run, transfer)));
+        let senders = ends.initiators.into_iter().zip(&transfers).enumerate();
+        let senders = senders.map(|(flow, (initiator, &transfer))| {
+            (ends_itself(flow), scope.spawn(move || initiator.send(run, transfer)))
+        });
         Flows { senders: senders.collect(), acceptors }
     }
+}
+
+/// Returns whether all threads whose flows end have ended, of which there must be one.
+fn are_over<T>(threads: &[(bool, ScopedJoinHandle<'_, T>)]) -> bool {
+    let mut ending = threads.iter().filter(|(ends, _)| *ends).map(|(_, thread)| thread).peekable();
+    ending.peek().is_some() && ending.all(|thread| thread.is_finished())
 }
 
 fn port(plan: &Plan<'_>, flow: usize) -> u16 {
@@ -392,18 +415,19 @@ impl Flows<'_> {
     ) -> Result<(), LabError> {
         let total = plan.network.flows.iter().map(|spec| Transfer::of(spec).bytes).sum();
         let limit = plan.network.limit;
-        let mut all_sent = None;
+        let mut sent_since = None;
         loop {
-            let done = self.senders.iter().all(ScopedJoinHandle::is_finished)
-                && self.acceptors.iter().all(ScopedJoinHandle::is_finished);
+            let all_sent = are_over(&self.senders);
             // Without links no more data can arrive.
-            if done || emulator.is_finished() || run.clock.now() > limit {
+            if all_sent && are_over(&self.acceptors) || emulator.is_finished() || run.clock.now() > limit {
+                run.end();
                 return Ok(());
             }
             // No connection will arrive at an acceptor whose initiator gave up.
-            if self.senders.iter().all(ScopedJoinHandle::is_finished) {
-                let since = *all_sent.get_or_insert_with(|| run.clock.now());
+            if all_sent {
+                let since = *sent_since.get_or_insert_with(|| run.clock.now());
                 if run.clock.now() > since + GRACE {
+                    run.end();
                     return Ok(());
                 }
             }
@@ -416,9 +440,9 @@ impl Flows<'_> {
     }
 
     fn join(self) -> Result<Vec<(Sent, Received)>, LabError> {
-        let sent: Vec<Sent> = self.senders.into_iter().map(join).collect();
+        let sent: Vec<Sent> = self.senders.into_iter().map(|(_, sender)| join(sender)).collect();
         let mut received = vec![Received { end: Instant::ZERO, ..Received::default() }; sent.len()];
-        for acceptor in self.acceptors {
+        for (_, acceptor) in self.acceptors {
             for (flow, one) in join(acceptor).map_err(LabError::system("cannot accept connections"))? {
                 received[flow] = one;
             }

@@ -1,12 +1,14 @@
 //! The two ends of a transfer over kernel TCP: threads that write, read and check.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use lasthop_proto::time::Instant;
+use lasthop_sim::apps::CallReport;
 use lasthop_sim::network::{App, FlowSpec};
 use lasthop_sys::clock::Clock;
 use lasthop_sys::tcp::{TcpInfo, unacknowledged};
@@ -26,6 +28,8 @@ pub struct Run {
     pub clock: Clock,
     /// Set to end all threads.
     pub over: AtomicBool,
+    /// Time at which the last flow ended, in nanoseconds; `u64::MAX` before.
+    ended: AtomicU64,
     /// Bytes that receivers have so far.
     pub received: Arc<AtomicU64>,
 }
@@ -44,7 +48,7 @@ pub struct Transfer {
 impl Transfer {
     /// Returns the transfer of a flow.
     pub fn of(spec: &FlowSpec) -> Self {
-        // The plan rejects the others.
+        // Datagrams have no number of bytes. The plan rejects the others.
         let (bytes, end) = match spec.app {
             App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
             App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
@@ -65,7 +69,7 @@ pub enum End {
 }
 
 /// Result at the sending end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sent {
     /// Start time.
     pub start: Instant,
@@ -84,7 +88,7 @@ pub struct Sent {
 }
 
 /// Result at the receiving end.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Received {
     /// Number of bytes in order.
     pub bytes: u64,
@@ -96,6 +100,8 @@ pub struct Received {
     pub aborted: bool,
     /// Offset of the first byte that differs from the data sent.
     pub altered: Option<u64>,
+    /// Result of a call.
+    pub call: Option<Box<CallReport>>,
 }
 
 /// Data that an accepting host received, by flow index.
@@ -121,11 +127,22 @@ pub trait Acceptor: Send {
 impl Run {
     /// Creates a run that begins now.
     pub fn begin() -> Self {
-        Self { clock: Clock::start(), over: AtomicBool::new(false), received: Arc::default() }
+        let (over, ended) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
+        Self { clock: Clock::start(), over, ended, received: Arc::default() }
+    }
+
+    /// Records that all flows that end have ended.
+    pub fn end(&self) {
+        self.ended.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns the time of [`Self::end`], or the current time before it.
+    pub fn ended(&self) -> Instant {
+        self.clock.now().min(Instant::from_nanos(self.ended.load(Ordering::Relaxed)))
     }
 
     /// Waits until `socket` is ready. Returns false if the run ends first.
-    fn wait(&self, socket: &Socket, flags: PollFlags) -> io::Result<bool> {
+    fn wait(&self, socket: &impl AsFd, flags: PollFlags) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(STEP.subsec_nanos()) };
         while !self.over.load(Ordering::Relaxed) {
             match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
@@ -138,9 +155,9 @@ impl Run {
     }
 
     /// Retries until the attempt succeeds or the run ends.
-    fn retry<T>(
+    pub(super) fn retry<T>(
         &self,
-        socket: &Socket,
+        socket: &impl AsFd,
         flags: PollFlags,
         mut attempt: impl FnMut() -> io::Result<T>,
     ) -> io::Result<Option<T>> {

@@ -45,6 +45,8 @@ pub struct LabSpec {
     pub congestion: Option<String>,
     /// Selective acknowledgments; `None` means that of the scheme.
     pub sack: Option<Switch>,
+    /// Multipath TCP over the links of bundles, at all hosts.
+    pub mptcp: Switch,
     /// Timers, initial window and options of the kernel's TCP.
     pub settings: KernelSettings,
     /// Maximum 99th percentile of the scheduling delay of frames on the emulated links. Above it, a run is void.
@@ -62,6 +64,8 @@ keys! {
         congestion: Or<ByScheme, Congestion> = None.into();
         /// {} | `"on"`, `"off"`; `"scheme"`: on where `recovery` is `sack`
         sack: Or<ByScheme, Switch> = None.into();
+        /// {} | `"on"`: the kernel's Multipath TCP (RFC 8684) over all links of a bundle, for schemes without elements on it
+        mptcp: Switch = Switch::Off;
         /// {} | timers, initial window, options as close to `[tcp]` as possible; `"kernel"`: not. `mss` and buffers
         /// always follow
         settings: KernelSettings = KernelSettings::Scenario;
@@ -94,9 +98,10 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
     let Or(congestion, _) = reader.value_from(Keys::congestion, source)?;
     let congestion = congestion.map(|Congestion(name)| name);
     let Or(sack, _) = reader.value_from(Keys::sack, "default: on if recovery is sack")?;
+    let mptcp = reader.value(Keys::mptcp)?;
     let settings = reader.value(Keys::settings)?;
     let Positive(lateness) = reader.value(Keys::lateness)?;
-    Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
+    Ok(LabSpec { endpoints, relays: common, congestion, sack, mptcp, settings, lateness })
 }
 
 /// Name that may be a congestion control of a kernel.

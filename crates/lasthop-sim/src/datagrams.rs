@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
-use lasthop_proto::random::Stream;
+use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::tcp::config::HeaderAccounting;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use crate::apps::{CallSource, OnOff, OnOffConfig};
 use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
 use crate::measure::{DelayHistogram, PathReport};
+use crate::network::{App, FlowSpec};
 use crate::overflow::MOST_FRAMES;
 use crate::pool::Handle;
 
@@ -23,6 +24,20 @@ pub enum Source {
 }
 
 impl Source {
+    /// Creates the source of `flow`, whose randomness comes from `root`; `None` if its application sends no datagrams.
+    pub fn of(flow: &FlowSpec, id: FlowId, root: Root) -> Option<Self> {
+        let headers = flow.tcp[0].common.headers;
+        match flow.app {
+            App::OnOff(config) => {
+                let stream = root.stream(&format!("flows/{}/on-off", flow.name));
+                let config = OnOffConfig { start: flow.start, ..config };
+                Some(Self::OnOff(Box::new(DatagramSource::new(config, id, headers, stream))))
+            }
+            App::Call(config) => Some(Self::Call(CallSource::new(config, id, flow.start, headers))),
+            App::Transfer { .. } | App::Idle | App::Web | App::Quic(_) => None,
+        }
+    }
+
     /// Returns the time at which the next packet is due.
     pub fn poll_deadline(&self) -> Instant {
         match self {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
-mod datagrams;
+pub mod datagrams;
 pub mod element;
 mod endpoint;
 mod fabric;

@@ -15,8 +15,7 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::QuicEnd;
 
 use self::sinks::{FromElement, FromEndpoint};
-use crate::apps::{CallSource, OnOffConfig};
-use crate::datagrams::{DatagramSource, Source};
+use crate::datagrams::Source;
 use crate::element::Site;
 use crate::endpoint::{Endpoint, index as endpoint};
 use crate::fabric::{Fabric, Receiver, Tap, capture_points};
@@ -149,16 +148,11 @@ impl Simulation {
         };
         let mut fabric = Fabric::new(network, root, Tap::new(trace, meter, only));
         let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
-            let (id, headers) = (FlowId(index as u32), flow.tcp[0].common.headers);
-            match flow.app {
-                App::OnOff(config) => {
-                    let stream = root.stream(&format!("flows/{}/on-off", flow.name));
-                    let config = OnOffConfig { start: flow.start, ..config };
-                    let source = DatagramSource::new(config, id, headers, stream);
-                    fabric.take_charge(network, source).map(|source| Source::OnOff(Box::new(source)))
+            match Source::of(flow, FlowId(index as u32), root)? {
+                Source::OnOff(source) => {
+                    fabric.take_charge(network, *source).map(|source| Source::OnOff(Box::new(source)))
                 }
-                App::Call(config) => Some(Source::Call(CallSource::new(config, id, flow.start, headers))),
-                _ => None,
+                call @ Source::Call(_) => Some(call),
             }
         });
         let sources: Vec<_> = sources.collect();

@@ -18,7 +18,7 @@ impl Air {
         let bytes = unwrapped.as_deref().unwrap_or(bytes);
         let view = lasthop_wire::parse(bytes);
         let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
-            if let Some(packet) = self.read_quic(bytes) {
+            if let Some(packet) = self.read_udp(bytes) {
                 return packet;
             }
             let total = Ip::new_checked(bytes).map_or(usize::MAX, |ip| ip.claimed_len());
@@ -37,10 +37,23 @@ impl Air {
         }
     }
 
-    /// Parses a datagram of a QUIC flow. The ends have registered its encrypted contents.
-    fn read_quic(&self, bytes: &[u8]) -> Option<Packet> {
+    /// Parses a datagram of a flow. The ends of QUIC flows have registered its encrypted contents.
+    fn read_udp(&self, bytes: &[u8]) -> Option<Packet> {
         let view = datagram::read(bytes)?;
         let (flow, from) = *self.flows.get(&view.route)?;
+        if let Some(format) = self.formats.get(flow.0 as usize).copied().flatten() {
+            let header_len = (view.payload.start + format.header_len()).min(view.payload.end);
+            return Some(Packet {
+                flow,
+                from,
+                cause: Cause::Datagram,
+                header_len: header_len as u16,
+                len: (view.payload.end - header_len) as u32,
+                ecn: view.ecn,
+                body: format.body(&bytes[view.payload.clone()]),
+                ..Packet::default()
+            });
+        }
         let tally = self.quic.tally(flow.0 as usize)?;
         let letter = tally.letter(from, &bytes[view.payload.clone()]).unwrap_or_default();
         Some(Packet {

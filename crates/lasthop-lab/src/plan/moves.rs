@@ -159,11 +159,12 @@ impl<'n> Plan<'n> {
         lines
     }
 
-    /// Returns kernel parameters of a node: replies may leave through another cell than that of the request.
+    /// Returns kernel parameters of a node: replies may leave through another cell, or link of a bundle, than that of the
+    /// request.
     pub(super) fn moving_sysctls(&self) -> Vec<(&'static str, String)> {
         let keys =
             ["net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter", "net/ipv4/conf/default/send_redirects"];
-        let keys = keys.into_iter().filter(|_| self.mobility().is_some());
+        let keys = keys.into_iter().filter(|_| self.mobility().is_some() || self.is_mptcp());
         keys.map(|key| (key, "0".to_owned())).collect()
     }
 }

@@ -16,10 +16,9 @@ pub mod tls;
 mod work;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +27,6 @@ use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::{FlowSpec, NodeId, QuicConfig, Task};
 use quinn::{Connection, ConnectionError, Endpoint, TokioRuntime, VarInt};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use self::register::Register;
 use self::tally::Tally;
@@ -38,9 +36,10 @@ use crate::error::LabError;
 use crate::namespace::Namespace;
 use crate::plan::Plan;
 use crate::transfer::{Accepted, Acceptor, Initiator, Received, Run, STEP, Sent, Transfer};
+use crate::udp;
 
-/// Size of each socket's buffers in bytes: data that arrives while an end's thread waits for a processor must fit.
-const BUFFER: usize = 8 << 20;
+/// Purpose of the sockets, for errors.
+const PURPOSE: &str = "QUIC";
 /// Maximum UDP payload that quinn accepts by default.
 const USUAL_UDP_PAYLOAD: u16 = 1472;
 
@@ -71,12 +70,12 @@ impl HostEnds {
         let mut ends = Self { initiators: Vec::new(), acceptor: None };
         for flow in from {
             let [own, peer] = sockets(&flow);
-            let socket = namespace.within(|| udp_socket(own))?;
+            let socket = namespace.within(|| udp::socket(own, PURPOSE))?;
             ends.initiators.push((flow.flow, Box::new(QuicInitiator { socket, peer: peer.into(), flow })));
         }
         if let Some(first) = to.first() {
             let [_, own] = sockets(first);
-            let socket = namespace.within(|| udp_socket(own))?;
+            let socket = namespace.within(|| udp::socket(own, PURPOSE))?;
             let flows = to.iter().map(|flow| flow.flow).collect();
             ends.acceptor = Some((Box::new(QuicAcceptor { socket, flows: to }), flows));
         }
@@ -91,38 +90,6 @@ struct Flow {
     quic: QuicConfig,
     tally: Arc<Tally>,
     tls: Arc<Tls>,
-}
-
-fn udp_socket(address: SocketAddrV4) -> Result<UdpSocket, LabError> {
-    let fail = |what: &str| LabError::system(format!("cannot {what} at {address} for QUIC"));
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("create a UDP socket"))?;
-    socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
-    // Beyond the limits of unprivileged sockets.
-    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER)
-        .map_err(LabError::errno(format!("cannot set the receive buffer at {address} for QUIC")))?;
-    rustix::net::sockopt::set_socket_send_buffer_size(&socket, BUFFER)
-        .map_err(LabError::errno(format!("cannot set the send buffer at {address} for QUIC")))?;
-    socket.bind(&address.into()).map_err(fail("bind a UDP socket"))?;
-    Ok(socket.into())
-}
-
-/// Returns the number of datagrams that full sockets of the calling thread's namespace refused.
-///
-/// # Errors
-///
-/// Returns an error if the counters cannot be read.
-pub fn refused() -> Result<u64, LabError> {
-    let path = "/proc/thread-self/net/snmp";
-    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
-    Ok(refused_in(&text))
-}
-
-/// Returns the number of refused datagrams from a file of name lines, each followed by its line of values.
-fn refused_in(text: &str) -> u64 {
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Udp:")).collect();
-    let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
-    let full = pairs.filter(|(name, _)| matches!(*name, "RcvbufErrors" | "SndbufErrors"));
-    full.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
 /// Runs `work` on a runtime of the calling thread; `None` if the run ends first.
@@ -295,14 +262,10 @@ impl Acceptor for QuicAcceptor {
 /// Returns the data received at the side where the flow is counted.
 pub fn counted(spec: &FlowSpec, sent: &Sent, received: &Received) -> Received {
     match spec.app.counted_at() {
-        Side::Acceptor => *received,
+        Side::Acceptor => received.clone(),
         Side::Initiator => {
-            let own = sent.received.unwrap_or(Received { end: Instant::ZERO, ..Received::default() });
+            let own = sent.received.clone().unwrap_or(Received { end: Instant::ZERO, ..Received::default() });
             Received { altered: own.altered.or(received.altered), aborted: own.aborted || received.aborted, ..own }
         }
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -71,6 +71,7 @@ impl Meter {
             complete: false,
             aborted: self.aborted.load(Ordering::Relaxed),
             altered: (altered != NONE).then_some(altered),
+            call: None,
         }
     }
 }

@@ -85,6 +85,12 @@ impl TwoEnded {
         }
     }
 
+    /// Returns the other links that an end at `site` uses.
+    fn bundle(&self, site: &Site<'_>) -> Bundle {
+        let more = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
+        Bundle { multipath: self.multipath.unwrap_or_default(), more, terms: site.terms.to_vec() }
+    }
+
     fn rate_rule(&self, link: Rate) -> RateRule {
         match self.rate {
             SendingRate::SameAsLink => RateRule::Fixed(link.0),
@@ -131,13 +137,12 @@ impl Element for TwoEnded {
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        let more = site.more.iter().map(|rate| (self.rate_rule(*rate), self.header)).collect();
-        let bundle = Bundle { multipath: self.multipath.unwrap_or_default(), more, terms: site.terms.to_vec() };
-        node::TwoEnded::boxed(self.config(site.rate, site.medium), &bundle, self.past.clone())
+        node::TwoEnded::boxed(self.config(site.rate, site.medium), &self.bundle(site), self.past.clone())
     }
 
     fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
-        Some(Box::new(octets::OnBytes::new(self.config(site.rate, site.medium), self.past.clone())))
+        let config = self.config(site.rate, site.medium);
+        Some(Box::new(octets::OnBytes::new(config, &self.bundle(site), self.past.clone())))
     }
 
     fn describe(&self) -> String {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use lasthop_lab::capture::Capture;
 use lasthop_lab::hold::{Held, Place};
-use lasthop_lab::kernel_tcp::Counters;
+use lasthop_lab::kernel_tcp::{Counters, joined};
 use lasthop_lab::lateness::Lateness;
 use lasthop_lab::plan::{HostTcp, Plan};
 use lasthop_lab::scheduling::Scheduling;
@@ -413,6 +413,11 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let over_quic = row.task.network.flows.iter().any(|flow| matches!(flow.app, App::Quic(_)));
         let ends: Vec<String> = tcp.into_iter().chain(over_quic.then(|| "QUIC by quinn".to_owned())).collect();
         writeln!(out, "{}", fold(&format!("{name}: {}", ends.join("; ")), width()))?;
+        if row.ends.iter().any(|(_, tcp)| *tcp == HostTcp::Mptcp) {
+            let joined = row.kernels.iter().map(|run| run.iter().map(|(_, kernel)| joined(kernel)).sum::<u64>());
+            let joined: Vec<_> = joined.map(|subflows| subflows.to_string()).collect();
+            writeln!(out, "{}", fold(&format!("{name}: additional subflows by run: {}", joined.join(", ")), width()))?;
+        }
         let late = format!(
             "{name}: scheduling delay {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (max); {} priority; {voided} void",
             row.scheduling.name()
@@ -430,7 +435,7 @@ fn whose(ends: &[(String, HostTcp)]) -> String {
         return each.collect::<Vec<_>>().join(", ");
     }
     let of = |wanted| ends.iter().filter(|(_, tcp)| *tcp == wanted).count();
-    let kinds = [HostTcp::Own, HostTcp::Kernel].map(|tcp| (tcp, of(tcp)));
+    let kinds = [HostTcp::Own, HostTcp::Kernel, HostTcp::Mptcp].map(|tcp| (tcp, of(tcp)));
     let kinds = kinds.into_iter().filter(|(_, number)| *number > 0);
     kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "node"))).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
 //! A two-ended link whose packets contain bytes, for the lab.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::link::hybrid::{Carried, Coded, Gf, HopConfig, Image, Label, TcpSight, node};
+use lasthop_proto::link::hybrid::{Bundle, Carried, Coded, Gf, HopConfig, Image, Label, TcpSight, node};
 use lasthop_proto::node::{Disposition, Node, Port, Why};
 use lasthop_proto::packet::{FlowId, Packet};
 use lasthop_proto::time::Instant;
@@ -11,8 +11,8 @@ use lasthop_sim::Bytes;
 pub(super) struct OnBytes(node::TwoEnded<Octets>);
 
 impl OnBytes {
-    pub(super) fn new(config: HopConfig, past: Vec<FlowId>) -> Self {
-        Self(node::TwoEnded::new(config).passing(past))
+    pub(super) fn new(config: HopConfig, bundle: &Bundle, past: Vec<FlowId>) -> Self {
+        Self(node::TwoEnded::new(config).over(bundle).passing(past))
     }
 }
 
