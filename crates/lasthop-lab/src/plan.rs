@@ -106,8 +106,11 @@ impl<'n> Plan<'n> {
         self.lab.endpoints.get(node.0).copied().unwrap_or(Endpoints::Auto)
     }
 
-    /// Returns the TCP implementation of a host; `None` if no flow ends there.
+    /// Returns the TCP implementation of a host; `None` if no flow ends there. Routers may be ends of datagrams.
     pub fn host_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        if self.network.nodes[node.0].kind == NodeKind::Router {
+            return None;
+        }
         let config = self.tcp(node)?;
         Some(match self.endpoints(node) {
             Endpoints::Own => HostTcp::Own,

@@ -28,6 +28,7 @@ mod gateway_load;
 mod gateway_split;
 mod interrupts;
 mod lab;
+mod lab_bundles;
 mod lab_exec;
 mod link_to_cure;
 mod measurements;
