@@ -5,7 +5,7 @@
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Bundle, Class, Header, HopConfig, Image, Label, Medium, Multipath, PathId, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Bundle, Class, Copies, Header, HopConfig, Image, Label, Medium, Multipath, PathId, RateRule, Repair, Share, Terms, Tier};
 use lasthop_proto::node::{Node, Output, Port};
 use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
@@ -103,7 +103,14 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         let rate = if u.arbitrary()? { RateRule::Auto } else { RateRule::Fixed(u.int_in_range(0..=20_000_000)?) };
         more.push((rate, u16::from(u.arbitrary::<u8>()?)));
     }
-    let bundle = Bundle { multipath: *u.choose(&[Multipath::Bond, Multipath::Redundant, Multipath::Failover])?, more };
+    let mut terms = Vec::new();
+    for _ in 0..u.int_in_range(0..=3_u8)? {
+        terms.push(Terms {
+            tier: *u.choose(&[Tier::Primary, Tier::Secondary, Tier::Backup, Tier::Off])?,
+            copies: *u.choose(&[Copies::None, Copies::Light, Copies::All])?,
+        });
+    }
+    let bundle = Bundle { multipath: *u.choose(&[Multipath::Bond, Multipath::Redundant, Multipath::Failover])?, more, terms };
     let node = || TwoEnded::new(config.clone()).over(&bundle);
     let mut ends = [0, 1].map(|_| End { node: node(), sent: Vec::new(), taken: Vec::new() });
     let (mut now, mut next, mut honest) = (Instant::ZERO, 0, true);
