@@ -369,8 +369,8 @@ fn a_line_that_is_off_carries_only_announcements_in_either_direction() {
     let before = volumes(&world);
     let last = fill(&mut world, last, 8_000_000, 3);
     world.run(30_000);
-    for end in 0..2 {
-        assert_eq!(volumes(&world)[end][1], before[end][1]);
+    for (end, before) in before.iter().enumerate() {
+        assert_eq!(volumes(&world)[end][1], before[1]);
         assert_eq!(world.link(end).hop.path_use(PathId(1)), PathUse::Off);
         assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
     }
@@ -388,15 +388,15 @@ fn a_secondary_line_carries_what_the_primary_one_cannot() {
     let last = fill(&mut world, last, 16_000_000, 4);
     world.run(1_500);
     let full = volumes(&world);
-    for end in 0..2 {
-        assert!(full[end][1] > 4_000_000, "{full:?}");
+    for (end, [_, second]) in full.into_iter().enumerate() {
+        assert!(second > 4_000_000, "{full:?}");
         assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
     }
     let last = fill(&mut world, last, 4_000_000, 2);
     let idle = volumes(&world);
     fill(&mut world, last, 4_000_000, 5);
-    for end in 0..2 {
-        let more = volumes(&world)[end][1] - idle[end][1];
+    for (after, idle) in volumes(&world).iter().zip(idle) {
+        let more = after[1] - idle[1];
         assert!(more < 10_000, "{more}");
     }
 }
@@ -417,8 +417,8 @@ fn a_backup_line_carries_packets_while_the_other_one_fails() {
     let again = volumes(&world);
     let last = fill(&mut world, last, 2_000_000, 4);
     world.run(1_000);
-    for end in 0..2 {
-        assert!(volumes(&world)[end][1] - again[end][1] < 10_000);
+    for (end, again) in again.iter().enumerate() {
+        assert!(volumes(&world)[end][1] - again[1] < 10_000);
         assert_eq!(world.numbers(end), (0..last).collect::<Vec<_>>());
     }
 }
