@@ -78,11 +78,17 @@ FAULTS = [
      "Some(rate) =>", inside("rate")),
     ("a rate faster than it was sent at", f"{HYBRID}/rounds.rs",
      "to.arrived.since(from.arrived).max(to.sent.since(from.sent))", "to.arrived.since(from.arrived)", inside("rounds")),
+<<<<<<< HEAD
     ("a bridge gives signs of life on one line", "crates/lasthop-tunneld/src/engine/bridged.rs", "in (0..paths).zip(sign_at)",
      "in (0..paths.min(1)).zip(sign_at)", ["-p", "lasthop-tunneld", "--lib", "bridged"]),
     ("a line with other addresses is lost", "crates/lasthop-tunnel/src/peer/path.rs",
      "let is_due = is_over(self.heard_at, MISSING)", "let is_due = self.heard_at.is_none()",
      ["-p", "lasthop-tunneld", "--lib", "bridged"]),
+=======
+    ("queues of equal length are one bottleneck", f"{HYBRID}/couple.rs", "both >= VARIES * ENOUGH as i64 && apart * ALIKE <= both",
+     "both >= apart.min(0)", inside("hybrid::couple")),
+    ("queues of this end's own make a group", f"{HYBRID}/couple.rs", "if raised || queues", "if queues", inside("hybrid::couple")),
+>>>>>>> b9b22f02 (tunnel: let paths that share a bottleneck take one share)
     ("Reno inflates by two", f"{RECOVERY}/reno.rs", "c.cc.inflate(threshold);", "c.cc.inflate(threshold - 1);",
      golden("reno")),
     ("NewReno deflates by half", f"{RECOVERY}/newreno.rs", "c.cc.partial_ack(acked)", "c.cc.partial_ack(acked / 2)",

@@ -10,4 +10,5 @@ mod paths;
 mod properties;
 mod replay;
 mod tiers;
+mod shared;
 mod windows;

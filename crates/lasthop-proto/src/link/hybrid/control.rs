@@ -1,7 +1,7 @@
 //! Sending rate and permitted repair: the pacer, the rate estimator, and congestion detection.
 
 use super::budget::Budget;
-use super::congestion::{Congestion, State, signs};
+use super::congestion::{Congestion, Signs, State, signs};
 use super::detect::Detector;
 use super::limits::ROUNDS;
 use super::pace::{Pacer, Press};
@@ -33,6 +33,8 @@ pub(super) struct Control {
     congestion: Congestion,
     /// Number of frames lost in the last round that corruption does not explain.
     excess: u64,
+    /// Indicates that the estimated rate was raised, or a queue stands since then.
+    raised: bool,
 }
 
 /// Returns the sending rate in bits per second: the configured one, or the estimator's.
@@ -47,7 +49,7 @@ impl Control {
             RateRule::Auto => (0, Some(Finder::new())),
         };
         let pacer = Pacer::new(pace(given, finder.as_ref()));
-        Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
+        Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0, raised: false }
     }
 
     /// Discards all knowledge of the path.
@@ -75,6 +77,12 @@ impl Control {
     /// Returns whether the rate is estimated.
     pub fn finds(&self) -> bool {
         self.finder.is_some()
+    }
+
+    /// Returns whether the rate was raised a short time ago, so that a queue may be this end's own; `None` if the rate is
+    /// not estimated.
+    pub fn has_raised(&self) -> Option<bool> {
+        self.finds().then_some(self.raised)
     }
 
     /// Records that no frame leaves now.
@@ -113,6 +121,7 @@ impl Control {
             return 0;
         };
         let owed = finder.on_round(&round, signs, self.congestion.rounds(), heard.frame);
+        self.raised = finder.raises() || self.raised && signs == Signs::Full && !finder.is_sharing();
         self.pacer.change(finder.pace());
         owed
     }

@@ -29,9 +29,10 @@ impl<I: Item> Hop<I> {
     /// is its rate if that is estimated. One of several paths is probed.
     pub fn on_new_path(&mut self, path: PathId, header: u16) {
         let is_multipath = self.is_multipath();
-        let path = self.path_mut(path);
+        let (id, path) = (path, self.path_mut(path));
         path.move_to(header);
         path.probe = is_multipath;
+        self.couples.forget(id);
     }
 
     /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and the time after

@@ -11,6 +11,7 @@ mod classify;
 mod code;
 mod congestion;
 mod control;
+mod couple;
 mod detect;
 mod feedback;
 mod flight;
@@ -57,6 +58,7 @@ pub use self::transmissions::Fate;
 use self::ahead::Ahead;
 use self::classify::Classifier;
 use self::code::{Decoder, Encoder};
+use self::couple::Couples;
 use self::feedback::Account;
 use self::ingress::Ingress;
 use self::path::Path;
@@ -118,6 +120,8 @@ pub struct Hop<I: Item> {
     multipath: Multipath,
     /// Use of secondary paths.
     overflow: Overflow,
+    /// Paths with estimated rates that share a bottleneck.
+    couples: Couples,
     /// Packets without repair that wait for a path, if there are several.
     bare: VecDeque<I>,
     /// Time until which idle paths are probed, if there are several.
@@ -149,6 +153,7 @@ impl<I: Item> Hop<I> {
             paths: Vec::from([path]),
             multipath: Multipath::default(),
             overflow: Overflow::default(),
+            couples: Couples::default(),
             bare: VecDeque::new(),
             active_until: None,
             polled: Instant::ZERO,

@@ -159,9 +159,13 @@ impl Finder {
     }
 
     /// Returns whether others fill the hop's queue.
-    #[cfg(test)]
     pub fn is_sharing(&self) -> bool {
         matches!(self.mode, Mode::Sharing { .. })
+    }
+
+    /// Returns whether the rate is raised in this round, or was in the last one, to find more capacity.
+    pub fn raises(&self) -> bool {
+        !self.is_sharing() && (self.gain > 100 || self.before > 100)
     }
 
     fn set(&mut self, rate: u64) {

@@ -2,17 +2,17 @@
 
 use alloc::vec::Vec;
 
-use super::Hop;
 use super::code::{Gain, WINDOW};
 use super::frame::{Feedback, Frame, Item, Label, Why};
 use super::limits;
 use super::numbers::{PacketNumber, PathId, Symbol};
-use super::path::Path;
+use super::path::{Path, micros};
 use super::receiver::Intake;
 use super::redundancy::{Due, Yields};
 use super::rounds::Heard;
 use super::symbols::RepairRule;
 use super::transmissions::{Acked, Arrival};
+use super::{Hop, couple};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
@@ -89,7 +89,7 @@ impl<I: Item> Hop<I> {
         }
         let rule = self.repair_rule(now, path);
         let is_multipath = self.is_multipath();
-        let Self { paths, symbols, .. } = self;
+        let Self { paths, symbols, couples, .. } = self;
         let state = &mut paths[path.index()];
         if state.sent.probes() > 0 {
             // Notices of a silent hop were lost.
@@ -98,6 +98,10 @@ impl<I: Item> Hop<I> {
         let latest = state.sent.on_feedback(now, feedback, &mut state.detector, rule.wait);
         if let Some(at) = latest.filter(|_| is_multipath) {
             state.on_delay(now, at, feedback.arrived);
+            if let Some(raised) = state.control.has_raised() {
+                let (delay, rate) = (feedback.arrived.wrapping_sub(micros(at)), state.control.rate());
+                couples.on_arrival(now, path, couple::Arrival { sent: at, delay, rate, raised });
+            }
         }
         let Path { sent, detector, budget, report_times, .. } = state;
         let largest = feedback.largest.0;

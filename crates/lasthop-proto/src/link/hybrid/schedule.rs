@@ -73,11 +73,12 @@ impl<I: Item> Hop<I> {
     /// Returns whether a path may carry packets: its delay is known, and the other end answers on it. Before the delay of
     /// any path is known, it is the first one that is not known to be silent.
     pub(super) fn is_usable(&self, path: PathId) -> bool {
-        let state = self.path(path);
         if let Some(first) = self.first(Path::is_proven) {
             return match self.multipath {
                 Multipath::Bond | Multipath::Redundant => {
-                    state.is_proven() && state.terms.tier <= self.open_tier(self.path(first).terms.tier)
+                    let open = self.open_tier(self.path(first).terms.tier);
+                    let works = |other: PathId| self.path(other).is_proven() && self.path(other).terms.tier <= open;
+                    works(path) && !(self.multipath == Multipath::Bond && self.couples.stands_by(path, &works))
                 }
                 Multipath::Failover => first == path,
             };
