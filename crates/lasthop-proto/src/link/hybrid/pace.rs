@@ -46,7 +46,7 @@ impl Pacer {
 
     /// Returns the transmission time of `bytes` bytes.
     pub fn time_for(&self, bytes: u32) -> Duration {
-        Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))
+        time_at(self.rate, bytes)
     }
 
     /// Returns the time at which the next frame may leave.
@@ -56,12 +56,17 @@ impl Pacer {
 
     /// Records that a frame of `bytes` bytes leaves.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
+        self.on_sent_at(now, bytes, self.rate);
+    }
+
+    /// Records that a frame of `bytes` bytes leaves, which counts as if the rate were `rate` bits per second.
+    pub fn on_sent_at(&mut self, now: Instant, bytes: u32, rate: u64) {
         let credit = match self.press {
             Press::Frames if self.lag > Duration::ZERO => CATCH_UP.max(self.lag),
             Press::Frames | Press::Nothing => self.lag,
         };
         let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(credit.as_nanos()));
-        self.next = self.next.max(earliest) + self.time_for(bytes);
+        self.next = self.next.max(earliest) + time_at(rate, bytes);
         self.total += u64::from(bytes);
     }
 
@@ -79,6 +84,11 @@ impl Pacer {
     pub fn tolerate(&mut self, lag: Duration) {
         self.lag = lag;
     }
+}
+
+/// Returns the transmission time of `bytes` bytes at `rate` bits per second.
+fn time_at(rate: u64, bytes: u32) -> Duration {
+    Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(rate.max(1)))
 }
 
 #[cfg(test)]

@@ -153,7 +153,16 @@ impl<I: Item> Hop<I> {
         let bytes = bytes + u32::from(self.path(path).header);
         let elicits = if frame.elicits() && self.repeats() { Switch::On } else { Switch::Off };
         let packet = self.record(now, path, symbol, elicits);
-        self.path_mut(path).control.pacer.on_sent(now, bytes);
+        let is_multipath = self.is_multipath();
+        let state = self.path_mut(path);
+        if is_multipath && state.control.finds() && matches!(frame, Frame::Feedback(_)) {
+            // Feedback has a share of a rate that may be higher than the estimated one. At the estimated rate, it would use
+            // up the turns of a path that carries little else.
+            let rate = state.feedback_rate(now);
+            state.control.pacer.on_sent_at(now, bytes, rate);
+        } else {
+            state.control.pacer.on_sent(now, bytes);
+        }
         Outgoing { path, packet, frame, why, bytes }
     }
 
