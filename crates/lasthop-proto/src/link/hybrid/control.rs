@@ -8,7 +8,7 @@ use super::pace::{Pacer, Press};
 use super::rate::{Finder, gain_at_given};
 use super::rounds::{Heard, Rounds, target};
 use crate::tcp::config::Switch;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Rate at which frames are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +102,7 @@ impl Control {
     pub fn on_feedback(&mut self, heard: &Heard, detector: &mut Detector, budget: &mut Budget) -> u32 {
         if let (Some(finder), Some(anchor)) = (&mut self.finder, heard.anchor)
             && let Some(rate) = self.rounds.step(anchor, heard.header)
+            && !(heard.is_multipath && detector.lateness() > Duration::ZERO)
         {
             finder.on_step(rate);
             self.pacer.change(finder.pace());

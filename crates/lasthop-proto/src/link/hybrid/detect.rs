@@ -41,6 +41,8 @@ pub(super) struct Detector {
     /// [`THRESHOLD`] later ones, while frames are reordered.
     latest_report: [Duration; 2],
     report_epoch: Instant,
+    /// Maxima of the excess of such times over the round trip at that time, in the same periods.
+    excess: [Duration; 2],
     /// Time within which nearly all transmissions are reported, while frames are reordered.
     usual_report: Quantile,
     /// End of the allowance.
@@ -61,6 +63,7 @@ impl Detector {
             tolerance: 0,
             latest_report: [Duration::ZERO; 2],
             report_epoch: Instant::ZERO,
+            excess: [Duration::ZERO; 2],
             usual_report: Quantile::default(),
             tolerant_until: Instant::ZERO,
             lag: Duration::ZERO,
@@ -127,6 +130,12 @@ impl Detector {
         self.latest_report().saturating_sub(self.shortest())
     }
 
+    /// Returns by how much reordered transmissions were late compared with others at that time: unlike [`Self::jitter`],
+    /// this does not grow with a queue.
+    pub fn lateness(&self) -> Duration {
+        if self.tolerance > 0 { self.excess[0].max(self.excess[1]) } else { Duration::ZERO }
+    }
+
     /// Records that a transmission declared lost has arrived, as reported `took` after it was sent.
     pub fn on_spurious(&mut self, now: Instant, took: Duration) {
         self.tolerance = (self.tolerance + 1).min(8);
@@ -150,8 +159,10 @@ impl Detector {
     fn on_reordered(&mut self, now: Instant, took: Duration) {
         if now.since(self.report_epoch) >= REPORT_EPOCH {
             (self.latest_report, self.report_epoch) = ([Duration::ZERO, self.latest_report[0]], now);
+            self.excess = [Duration::ZERO, self.excess[0]];
         }
         self.latest_report[0] = self.latest_report[0].max(took.min(LATEST_REPORT));
+        self.excess[0] = self.excess[0].max(took.min(LATEST_REPORT).saturating_sub(self.round_trip()));
     }
 
     /// Returns the maximum time to the report of a reordered transmission; 0 while frames are not reordered.
@@ -175,6 +186,7 @@ impl Detector {
     pub fn relax(&mut self, now: Instant) {
         if self.tolerance > 0 && now >= self.tolerant_until {
             (self.tolerance, self.latest_report, self.usual_report) = (0, [Duration::ZERO; 2], Quantile::default());
+            self.excess = [Duration::ZERO; 2];
         }
     }
 

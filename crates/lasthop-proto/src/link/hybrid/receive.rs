@@ -158,11 +158,12 @@ impl<I: Item> Hop<I> {
 
     /// Evaluates feedback on a path's rate and congestion.
     fn judge(&mut self, now: Instant, path: PathId, marked: u32) {
+        let is_multipath = self.is_multipath();
         let Self { paths, ingress, .. } = self;
         let Path { sent, control, detector, budget, header, .. } = &mut paths[path.index()];
         let (anchor, next, outage) = (sent.take_anchor(), sent.next().0, sent.take_outage());
         let frame = Duration::from_nanos(1500 * 8 * 1_000_000_000 / control.rate());
-        let heard = Heard { now, anchor, outage, next, marked, frame, header: *header };
+        let heard = Heard { now, anchor, outage, next, marked, frame, header: *header, is_multipath };
         let owed = control.on_feedback(&heard, detector, budget);
         ingress.tell_congestion(now, owed, detector.round_trip());
     }

@@ -9,6 +9,10 @@ use crate::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_millis(50);
 const FRAMES: u64 = 8;
 
+/// Minimum duration of a round over several paths, in maximum delays by reordering: the times of its first and last
+/// arrival vary by them.
+const STEADY: u64 = 4;
+
 /// Accepted standing delay, or 1.5 frames if that is more.
 const TARGET: Duration = Duration::from_millis(5);
 
@@ -43,6 +47,8 @@ pub(super) struct Heard {
     /// Transmission time of a full-size frame, and length of the hop's header in bytes.
     pub frame: Duration,
     pub header: u16,
+    /// Indicates that there are several paths.
+    pub is_multipath: bool,
 }
 
 /// A completed round. It measures the frames sent in the previous round.
@@ -150,11 +156,14 @@ impl Rounds {
             Some(_) | None => {}
         }
         let to = self.to?;
-        if heard.now < self.started + SHORTEST.max(heard.frame * FRAMES) {
+        let lateness = detector.lateness();
+        let jitter = if heard.is_multipath { lateness } else { detector.jitter() };
+        let steady = if heard.is_multipath { lateness.saturating_mul(STEADY) } else { Duration::ZERO };
+        if heard.now < self.started + SHORTEST.max(heard.frame * FRAMES).max(steady) {
             return None;
         }
         let trip = detector.round_trip();
-        let queueless = detector.shortest() + detector.jitter();
+        let queueless = detector.shortest() + jitter;
         let above = trip.saturating_sub(queueless);
         let standing = detector.take_least().map_or(Duration::ZERO, |least| least.saturating_sub(queueless));
         let (resolved, lost) = budget.totals();
@@ -309,6 +318,7 @@ mod tests {
                 marked: 0,
                 frame: Duration::from_millis(1),
                 header: 50,
+                is_multipath: false,
             };
             rounds.on_feedback(&heard, &mut detector, &budget)
         };
@@ -340,6 +350,7 @@ mod tests {
                 marked: told,
                 frame: Duration::from_millis(1),
                 header: 50,
+                is_multipath: false,
             };
             rounds.on_feedback(&heard, &mut detector, &budget).map(|round| round.marks)
         };
