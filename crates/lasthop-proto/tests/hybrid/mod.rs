@@ -9,6 +9,6 @@ mod outage;
 mod paths;
 mod properties;
 mod replay;
-mod tiers;
 mod shared;
+mod tiers;
 mod windows;
