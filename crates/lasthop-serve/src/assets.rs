@@ -1,8 +1,8 @@
-//! Files of the page, embedded in the binary.
+//! Files of the pages, embedded in the binary.
 
 use lasthop_report::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE};
 
-/// File of the page.
+/// File of a page.
 pub(crate) struct Asset {
     pub path: &'static str,
     pub media_type: &'static str,
@@ -18,19 +18,29 @@ const fn asset(path: &'static str, media_type: &'static str, text: &'static str)
     Asset { path, media_type, text }
 }
 
-/// All files of the page.
-pub(crate) const ASSETS: [Asset; 24] = [
+const ICON: Asset = asset("/icon.svg", SVG, include_str!("../web/icon.svg"));
+const STYLE: Asset = asset("/style.css", CSS, include_str!("../web/style.css"));
+const CHARTS_CSS: Asset = asset("/charts.css", CSS, CHARTS_STYLE);
+const UPLOT_CSS: Asset = asset("/uplot.css", CSS, UPLOT_STYLE);
+const UPLOT: Asset = asset("/uplot.js", SCRIPT, UPLOT_SCRIPT);
+const CHARTS: Asset = asset("/charts.js", SCRIPT, CHARTS_SCRIPT);
+const SERVER: Asset = asset("/server.js", SCRIPT, include_str!("../web/server.js"));
+const DOM: Asset = asset("/dom.js", SCRIPT, include_str!("../web/dom.js"));
+
+/// All files of the pages of simulations.
+pub(crate) static ASSETS: [Asset; 25] = [
     asset("/", HTML, include_str!("../web/index.html")),
-    asset("/icon.svg", SVG, include_str!("../web/icon.svg")),
-    asset("/style.css", CSS, include_str!("../web/style.css")),
     asset("/diagram.css", CSS, include_str!("../web/diagram.css")),
-    asset("/charts.css", CSS, CHARTS_STYLE),
-    asset("/uplot.css", CSS, UPLOT_STYLE),
-    asset("/uplot.js", SCRIPT, UPLOT_SCRIPT),
-    asset("/charts.js", SCRIPT, CHARTS_SCRIPT),
+    ICON,
+    STYLE,
+    CHARTS_CSS,
+    UPLOT_CSS,
+    UPLOT,
+    CHARTS,
+    DOM,
+    SERVER,
     asset("/app.js", SCRIPT, include_str!("../web/app.js")),
     asset("/link.js", SCRIPT, include_str!("../web/link.js")),
-    asset("/server.js", SCRIPT, include_str!("../web/server.js")),
     asset("/controls.js", SCRIPT, include_str!("../web/controls.js")),
     asset("/results.js", SCRIPT, include_str!("../web/results.js")),
     asset("/diagram.js", SCRIPT, include_str!("../web/diagram.js")),

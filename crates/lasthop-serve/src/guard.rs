@@ -7,11 +7,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::cure::{LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
-
 /// Host names under which the page may be requested, besides `localhost` and addresses.
 #[derive(Clone, Default, Debug)]
 pub struct HostNames(pub Vec<String>);
+
+/// Requests that are accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    /// Host names of the site.
+    pub names: HostNames,
+    /// Paths that take a body, and its maximum length; all others only support GET and HEAD.
+    pub with_body: &'static [(&'static str, usize)],
+}
 
 /// Permits only the page's own files and its own server: no inline script, no other origin, no frame.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -28,8 +35,8 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// Accepts requests that come from the page itself, or from a user who opens it.
-pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next: Next) -> Response {
-    let refused = refusal(&names, &request);
+pub(crate) async fn guard(State(access): State<Guard>, request: Request, next: Next) -> Response {
+    let refused = refusal(&access, &request);
     let mut response = match refused {
         Some((status, text)) => (status, text).into_response(),
         None => next.run(request).await,
@@ -44,14 +51,14 @@ pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next
 /// request, which is refused. All browsers enforce this, also those that send no `Sec-Fetch-Site` over plain HTTP.
 const FROM_PAGE: HeaderName = HeaderName::from_static("x-lasthop-page");
 
-fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static str)> {
+fn refusal(access: &Guard, request: &Request) -> Option<(StatusCode, &'static str)> {
     let (headers, path) = (request.headers(), request.uri().path());
-    if let Some(refused) = body_refusal(request) {
+    if let Some(refused) = body_refusal(access.with_body, request) {
         return Some(refused);
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok().filter(|host| names.admit(host)),
+        (Some(host), None) => host.to_str().ok().filter(|host| access.names.admit(host)),
         _ => None,
     };
     let named_elsewhere = |host: &str| request.uri().authority().is_some_and(|authority| authority.as_str() != host);
@@ -69,12 +76,8 @@ fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static
     None
 }
 
-/// Paths that take a body, and its maximum length.
-const WITH_BODY: [(&str, usize); 3] =
-    [("/api/link", LARGEST_MEASUREMENT), ("/api/advise", LARGEST_SCENARIO), ("/api/prove", LARGEST_REPORT)];
-
 /// Rejects a method that the path does not support, and a body that is too long or of unknown length.
-fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
+fn body_refusal(with_body: &[(&str, usize)], request: &Request) -> Option<(StatusCode, &'static str)> {
     let (headers, path) = (request.headers(), request.uri().path());
     let lengths: Vec<Option<usize>> = headers
         .get_all(header::CONTENT_LENGTH)
@@ -82,7 +85,7 @@ fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
         .map(|length| length.to_str().ok().and_then(|length| length.parse().ok()))
         .collect();
     let chunked = headers.contains_key(header::TRANSFER_ENCODING);
-    match WITH_BODY.iter().find(|(with, _)| *with == path) {
+    match with_body.iter().find(|(with, _)| *with == path) {
         Some((_, most)) => match (request.method(), lengths.as_slice()) {
             (&Method::POST, [Some(length)]) if !chunked && length <= most => None,
             (&Method::POST, [Some(_)]) if !chunked => {

@@ -9,7 +9,8 @@
 //! | [`loss`] | loss rate and burst length as an error model |
 //! | [`answers`] | the page's answers, computed by `lasthop-study`; no sockets |
 //! | [`cure`] | answers of the page of five steps, from a measurement to a cure and its proof |
-//! | `server`, `connections`, `guard` | the answers over HTTP, and access control |
+//! | `server` | the answers over HTTP |
+//! | `site`, `connections`, `guard` | server of embedded files and answers, and access control |
 //! | `addresses` | the addresses for browsers |
 //! | `assets` | the page itself, in the binary |
 //!
@@ -28,10 +29,12 @@ pub mod loss;
 pub mod plan;
 mod refusal;
 mod server;
+mod site;
 mod stops;
 
 pub use addresses::openable;
 pub use catalogue::Catalogue;
 pub use guard::HostNames;
 pub use refusal::Refusal;
-pub use server::{listen, router, serve};
+pub use server::{router, serve};
+pub use site::listen;

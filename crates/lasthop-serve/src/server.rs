@@ -3,7 +3,7 @@
 mod uploads;
 
 use std::future::Future;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,41 +14,36 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_core::Stream;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::answers::{self, Extent};
 use crate::assets::ASSETS;
 use crate::catalogue::Catalogue;
-use crate::connections::{Answer, Connections};
-use crate::guard::{HostNames, guard};
+use crate::cure::{LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
+use crate::guard::{Guard, HostNames};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
+use crate::site::{self, CONNECTIONS, failed, json_answer};
 
 /// Number of answers of a kind that are computed at the same time; each uses all cores. Quick answers do not queue
 /// behind long ones.
 const COMPUTING: usize = 2;
 /// Maximum number of requests that wait for a place to compute: as many as there can be connections.
 const WAITING: usize = CONNECTIONS;
-/// Maximum number of connections; a further connection replaces one of these ([`Connections`]).
-const CONNECTIONS: usize = 64;
-/// Maximum time and size of a request line with its headers.
-const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-const LONGEST_HEADERS: usize = 32 << 10;
 /// Time after which an answer is cut short.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 /// Maximum size of bodies in memory, in bytes; a measurement takes at most an eighth.
 const BODIES: usize = 512 << 20;
 /// More lines than an answer has, so that a client that does not read blocks nothing.
 const LINES: usize = 1024;
+
+/// Paths that take a body, and its maximum length.
+const WITH_BODY: [(&str, usize); 3] =
+    [("/api/link", LARGEST_MEASUREMENT), ("/api/advise", LARGEST_SCENARIO), ("/api/prove", LARGEST_REPORT)];
 
 struct App {
     catalogue: Catalogue,
@@ -72,7 +67,7 @@ struct Lane {
 pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
     let bodies = Arc::new(Semaphore::new(BODIES));
     let app = App { catalogue, soon: Lane::new(), long: Lane::new(), measuring: Lane::new(), bodies };
-    let mut router = Router::new()
+    let router = Router::new()
         .route("/api/catalogue", get(catalogue_answer))
         .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
         .route("/api/compare", get(|app, query| compare_answer(app, query, Extent::All)))
@@ -82,22 +77,7 @@ pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
         .route("/api/link", post(uploads::link_answer))
         .route("/api/advise", post(uploads::advise_answer))
         .route("/api/prove", post(uploads::prove_answer));
-    for asset in &ASSETS {
-        let answer = || async { ([(header::CONTENT_TYPE, asset.media_type)], asset.text) };
-        router = router.route(asset.path, get(answer));
-    }
-    router.with_state(Arc::new(app)).layer(from_fn_with_state(names, guard))
-}
-
-/// Listens at `address`.
-///
-/// # Errors
-///
-/// Returns an error if the address is in use, or does not belong to this machine.
-pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    site::guarded(router.with_state(Arc::new(app)), &ASSETS, Guard { names, with_body: &WITH_BODY })
 }
 
 /// Serves the page to all clients, until the process ends.
@@ -106,43 +86,8 @@ pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 ///
 /// Returns an error if the runtime cannot be started.
 pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        // One thread per computation.
-        .max_blocking_threads(3 * COMPUTING)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        accept(listener, router(catalogue, names)).await;
-        Ok(())
-    })
-}
-
-async fn accept(listener: tokio::net::TcpListener, router: Router) {
-    let connections = Connections::new(CONNECTIONS);
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LONGEST_HEADERS);
-    loop {
-        let Ok((socket, peer)) = listener.accept().await else {
-            // Out of descriptors, or the peer has disconnected already.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
-        connections.admit(peer.ip(), |place| {
-            let router = TowerToHyperService::new(router.clone());
-            let service = service_fn(move |request| {
-                let (answering, answer) = (place.answer(), router.call(request));
-                async { answer.await.map(|answer| answer.map(|body| Answer { body, _answering: answering })) }
-            });
-            let connection = http.serve_connection(TokioIo::new(socket), service);
-            tokio::spawn(async move {
-                // Errors of a connection are of no interest.
-                let _ = connection.await;
-            })
-            .abort_handle()
-        });
-    }
+    // One thread per computation.
+    site::serve(listener, router(catalogue, names), 3 * COMPUTING)
 }
 
 async fn catalogue_answer(State(app): State<Arc<App>>) -> Response {
@@ -297,19 +242,8 @@ async fn aside<T: Send + 'static>(
     done.await.map_err(|_| failed())?.map_err(|refusal| refused(&refusal))
 }
 
-fn json_answer(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_string(value) {
-        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
-        Err(_) => failed(),
-    }
-}
-
 fn refused(refusal: &Refusal) -> Response {
     json_answer(StatusCode::BAD_REQUEST, &json!({ "error": refusal }))
-}
-
-fn failed() -> Response {
-    (StatusCode::INTERNAL_SERVER_ERROR, "the computation failed\n").into_response()
 }
 
 #[cfg(test)]

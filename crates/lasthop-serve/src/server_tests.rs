@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use axum::body::Body;
 use axum::http::Request;
@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::*;
+use crate::site::{HEADERS_WITHIN, listen};
 
 fn page() -> Router {
     router(Catalogue::new(&[]).unwrap(), HostNames::default())

@@ -2,22 +2,9 @@
 
 import { drawFigure } from './charts.js';
 import { download } from './cure-files.js';
-
-export const make = (tag, properties = {}, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
+import { make, row, scrolled, table } from './dom.js';
 
 const list = (lines) => make('ul', {}, ...lines.map((line) => make('li', { textContent: line })));
-
-const table = (element, heads, rows) => {
-  element.tHead.replaceChildren(make('tr', {}, ...heads.map((textContent) => make('th', { scope: 'col', textContent }))));
-  element.tBodies[0].replaceChildren(...rows);
-};
-
-const row = ([head, ...cells], className = '') => make('tr', { className }, make('th', { scope: 'row', textContent: head }),
-  ...cells.map((cell) => (typeof cell === 'string' ? make('td', { textContent: cell }) : cell)));
 
 /** Creates a field of the settings. @param {string[]} field key, label, hint */
 export function field([key, label, hint], value, changed) {
@@ -59,10 +46,7 @@ function told({ direction, file, said, models, verdict }) {
   table(shown, ['model', 'AIC', 'parameters, with 95 % intervals'], models.map(({ model, aic, chosen, parameters }) => row(
     [model, aic.toFixed(1), make('td', { className: 'words', textContent: parameters.join('; ') })], chosen ? 'best' : '',
   )));
-  const scroll = make('div', { className: 'scroll', tabIndex: 0 }, shown);
-  scroll.setAttribute('role', 'region');
-  scroll.setAttribute('aria-label', `Models, ${direction}`);
-  return [make('h3', { textContent: `Losses ${direction}: ${file}` }), list(said), scroll, make('p', { className: 'finding', textContent: verdict.join(' ') })];
+  return [make('h3', { textContent: `Losses ${direction}: ${file}` }), list(said), scrolled(shown, `Models, ${direction}`), make('p', { className: 'finding', textContent: verdict.join(' ') })];
 }
 
 const times = (gain) => (gain === null ? 'from 0' : gain.toFixed(2));

@@ -1,6 +1,7 @@
 // Steps, plays and zooms the diagram of a run, or of two runs side by side at the same time.
 
 import { Diagram, NARROW, WIDE, arrowInWords, firstFrom, legendOf, noteInWords, seconds, unpack } from './diagram.js';
+import { make } from './dom.js';
 
 /**
  * @typedef {{time: number, begins?: boolean, ends?: boolean, arrow?: import('./diagram.js').Arrow, note?: import('./diagram.js').Note}} Event
@@ -21,12 +22,6 @@ const SECONDS_A_VIEW = 6;
 const STEP_MS = 900;
 const LEAST_SPAN = 500;
 const TABLE_ROWS = 200;
-
-const make = (tag, properties = {}, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
 
 export class Player {
   /** @param {HTMLElement} element @param {(at: number, span: number) => void} moved called when the reader, not the play, has moved it */

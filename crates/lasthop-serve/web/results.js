@@ -2,6 +2,7 @@
 // numbers of runs; old numbers are marked while new ones are computed.
 
 import { drawFigure } from './charts.js';
+import { make } from './dom.js';
 
 /**
  * @typedef {{unit: string, mean: number, ci95: number|null, runs: number}} Estimate
@@ -33,12 +34,6 @@ const PLACES = { plain: 'modern endpoints', sender: 'modern endpoints', gateway:
 const CURES = { SNOOP: 'a gateway that repairs losses', 'SPLIT-BBR': 'a gateway that splits the connection' };
 /** Time after which incomplete new numbers replace old ones. */
 const PATIENCE_MS = 900;
-
-const make = (tag, properties = {}, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
 
 export class Results {
   /**
