@@ -77,6 +77,6 @@ pub use peer::{FIRST_RETRIES, GIVE_UP, JITTER, KEEPALIVE, RETRY};
 pub use replay::WINDOW;
 pub use session::{REJECT_AFTER, REKEY_AFTER, REKEY_AFTER_PACKETS};
 pub use tunnel::{
-    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, SocketId,
-    Start, Transmit, Tunnel, TunnelConfig, Unsealed,
+    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, Refusal,
+    SocketId, Start, Transmit, Tunnel, TunnelConfig, Unsealed,
 };

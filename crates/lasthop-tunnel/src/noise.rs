@@ -38,6 +38,16 @@ pub enum Credentials {
     Name(String),
 }
 
+impl Credentials {
+    /// Returns the public key that peers know.
+    pub fn public(&self) -> PublicKey {
+        match self {
+            Self::Key(private) => private.public(),
+            Self::Name(name) => PublicKey::of_name(name),
+        }
+    }
+}
+
 /// [`Credentials`] with the public key, whose computation is expensive.
 #[derive(Clone)]
 pub(crate) struct Identity {
@@ -48,9 +58,10 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(credentials: Credentials) -> Self {
+        let public = credentials.public();
         match credentials {
-            Credentials::Key(private) => Self { public: private.public(), private: Some(private) },
-            Credentials::Name(name) => Self { public: PublicKey::of_name(&name), private: None },
+            Credentials::Key(private) => Self { public, private: Some(private) },
+            Credentials::Name(_) => Self { public, private: None },
         }
     }
 }

@@ -182,6 +182,11 @@ impl Peer {
         self.path(path)?.address
     }
 
+    /// Returns the time of the last authentic datagram on a path.
+    pub(crate) fn heard_on(&self, path: PathId) -> Option<Instant> {
+        self.path(path)?.heard_at
+    }
+
     pub(crate) fn search(&mut self, path: PathId) -> Option<&mut Search> {
         self.path_mut(path)?.search.as_mut()
     }

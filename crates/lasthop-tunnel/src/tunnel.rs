@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 mod handshakes;
+mod refusals;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -16,14 +17,16 @@ use crate::hello::Capabilities;
 use crate::keys::PublicKey;
 use crate::load::Gate;
 use crate::mac::Checker;
-use crate::noise::Identity;
+use crate::noise::{Credentials, Identity};
 use crate::peer::{Peer, Shared};
 use crate::session::Unopened;
 use crate::wire::{self, Datagram, HEADER, Header, Index, Kind, TAG};
 
+use self::refusals::Refusals;
+
 pub use self::api::{
-    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, SocketId,
-    Start, Transmit, TunnelConfig, Unsealed,
+    Arrival, Counters, Drop, Event, MOST_PEERS, Origin, PathConfig, PeerConfig, PeerError, PeerId, Purpose, Refusal,
+    SocketId, Start, Transmit, TunnelConfig, Unsealed,
 };
 
 /// Number of copies of the message that ends a session, since that message is not retransmitted.
@@ -39,8 +42,7 @@ pub struct Tunnel {
     by_key: BTreeMap<PublicKey, PeerId>,
     indexes: BTreeMap<Index, PeerId>,
     allowed: Allowed,
-    /// Time at which the driver was last informed of a refused caller.
-    told_of_caller: Option<Instant>,
+    refusals: Refusals,
     shared: Shared,
 }
 
@@ -69,7 +71,7 @@ impl Tunnel {
             by_key: BTreeMap::new(),
             indexes: BTreeMap::new(),
             allowed: Allowed::default(),
-            told_of_caller: None,
+            refusals: Refusals::default(),
             shared,
         }
     }
@@ -77,6 +79,16 @@ impl Tunnel {
     /// Returns this end's public key.
     pub const fn public_key(&self) -> PublicKey {
         self.own.public
+    }
+
+    /// Replaces this end's identity. Sessions belong to the identity under which they were agreed, so all of them are
+    /// closed without an event.
+    pub fn set_credentials(&mut self, now: Instant, credentials: Credentials) {
+        for id in (0..self.peers.len()).map(|id| PeerId(id as u32)) {
+            self.close(now, id);
+        }
+        self.own = Identity::new(credentials);
+        self.checker = Checker::new(&self.own.public, now, &mut self.shared.entropy);
     }
 
     /// Adds a peer.
@@ -156,6 +168,11 @@ impl Tunnel {
     /// Returns the time of the last authentic datagram from a peer; `None` before the first session with it.
     pub fn heard(&self, id: PeerId) -> Option<Instant> {
         self.peer(id).and_then(|peer| peer.authentic_at)
+    }
+
+    /// Returns the time of the last authentic datagram from a peer on a path; `None` if none has arrived on it.
+    pub fn heard_on(&self, id: PeerId, path: PathId) -> Option<Instant> {
+        self.peer(id)?.heard_on(path)
     }
 
     /// Returns the time since which a peer is being called without an answer; `None` if it is not.

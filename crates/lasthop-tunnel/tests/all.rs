@@ -3,6 +3,7 @@
 mod common;
 
 mod attacks;
+mod identity;
 mod life;
 mod path_attacks;
 mod paths;

@@ -15,11 +15,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use lasthop_daemon::recording::Recorder;
-use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, PathId, State};
+use lasthop_proto::link::hybrid::{Fate, Frame, MOST_PATHS, PacketNumber, PathId, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, TAG};
-use lasthop_tunnel::{Arrival, Carrier, Origin, PeerId, SocketId, Tunnel, TunnelConfig};
+use lasthop_tunnel::{Arrival, Carrier, Credentials, Origin, PeerId, PublicKey, SocketId, Tunnel, TunnelConfig};
 
 use self::bridged::Bridged;
 use crate::frames;
@@ -80,6 +80,8 @@ pub struct Hearing {
     pub last: Option<Instant>,
     /// True if an answer is overdue.
     pub unanswered: bool,
+    /// Time of the last authentic datagram on each path.
+    pub on_paths: [Option<Instant>; MOST_PATHS as usize],
 }
 
 /// Source of inner packets.
@@ -153,26 +155,50 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Adopts another plan: its peers and, if it changed, its identity, with which all sessions start again. On success,
+    /// returns this end's public key if it changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if two peers are the same, or a key is invalid. The peers before it have been applied.
+    pub fn adopt(&mut self, now: Instant, plan: &Plan) -> Result<Option<PublicKey>, String> {
+        let credentials = plan.credentials()?;
+        let public = credentials.public();
+        let changes = public != self.tunnel.public_key();
+        self.replace(now, &plan.peers, changes.then_some(credentials))?;
+        Ok(changes.then_some(public))
+    }
+
     /// Replaces the peers. Peers whose configuration does not change keep their sessions.
     ///
     /// # Errors
     ///
     /// Returns an error if two peers are the same, or a key is invalid. The peers before it have been applied.
     pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
+        self.replace(now, peers, None)
+    }
+
+    /// Replaces the peers, all of them if this end gets another identity.
+    fn replace(&mut self, now: Instant, peers: &[PeerPlan], identity: Option<Credentials>) -> Result<(), String> {
         let mut gone = Vec::new();
         for index in 0..self.links.len() {
-            let changes = |link: &mut Link| !peers.iter().any(|peer| peer.is_same(&link.plan));
+            let changes = |link: &mut Link| identity.is_some() || !peers.iter().any(|peer| peer.is_same(&link.plan));
             if let Some(link) = self.links[index].take_if(changes) {
                 self.tunnel.remove_peer(now, PeerId(index as u32));
                 gone.push(link);
             }
         }
+        if let Some(identity) = identity {
+            self.tunnel.set_credentials(now, identity);
+        }
         for peer in peers {
             if self.links.iter().flatten().any(|link| link.plan.is_same(peer)) {
                 continue;
             }
-            // A changed peer is called at its last address, because it may have no endpoint for this end.
-            let before = gone.iter().find(|link| link.plan.key == peer.key);
+            // A changed peer is called at its last address, because it may have no endpoint for this end. It may also have
+            // another key.
+            let with_key = gone.iter().find(|link| link.plan.key == peer.key);
+            let before = with_key.or_else(|| gone.iter().find(|link| link.plan.name == peer.name));
             let (mut peer, mut is_known) = (peer.clone(), false);
             for (path, before) in peer.paths.iter_mut().zip(before.iter().flat_map(|before| before.paths())) {
                 path.last = path.last.or(before.address);
@@ -216,7 +242,8 @@ impl Engine {
     /// Returns the signs of life of the peers, in their order.
     pub fn hearings(&self, now: Instant) -> Vec<Hearing> {
         let places = self.links.iter().zip(0..).filter_map(|(link, id)| Some((link.as_ref()?, PeerId(id))));
-        places.map(|(link, id)| self.hearing(now, link, id)).collect()
+        let on_paths = |id| std::array::from_fn(|path| self.tunnel.heard_on(id, PathId(path as u8)));
+        places.map(|(link, id)| Hearing { on_paths: on_paths(id), ..self.hearing(now, link, id) }).collect()
     }
 
     fn hearing(&self, now: Instant, link: &Link, id: PeerId) -> Hearing {
@@ -229,7 +256,8 @@ impl Engine {
         };
         let trip = link.hop.path_ids().map(|path| link.hop.round_trip(path)).max().unwrap_or_default();
         let patience = UNANSWERED.max(trip * UNANSWERED_TRIPS);
-        Hearing { last, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
+        let on_paths = [None; MOST_PATHS as usize];
+        Hearing { last, on_paths, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
     }
 
     /// Returns the engine's statistics.

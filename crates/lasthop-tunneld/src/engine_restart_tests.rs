@@ -64,11 +64,11 @@ fn a_session_goes_on_after_an_outage() {
 /// A caller that knows this end's key but is not a peer, and one that calls another end.
 #[test]
 fn callers_who_are_refused_are_named_now_and_then() {
-    use lasthop_tunnel::{Credentials, PeerConfig, Tunnel, TunnelConfig};
+    use lasthop_tunnel::{Credentials, PeerConfig, Refusal, Tunnel, TunnelConfig};
     let own = PrivateKey::generate(&mut Entropy::new([2; 32])).public();
     let stranger = PrivateKey::generate(&mut Entropy::new([77; 32]));
     let other = PrivateKey::generate(&mut Entropy::new([78; 32])).public();
-    for (called, named) in [(own, Some(stranger.public())), (other, None)] {
+    for (called, named) in [(own, Refusal::Stranger(stranger.public())), (other, Refusal::OtherEnd)] {
         let now = Instant::from_nanos(1_000 * MS);
         let mut end = Engine::new(&plan(1), [9; 32], now, None).unwrap();
         let (carrier, link_mtu) = plan(0).carrier();
@@ -91,8 +91,10 @@ fn callers_who_are_refused_are_named_now_and_then() {
             let now = now + Duration::from_millis(millis);
             end.tunnel.handle_datagram(now, address(0), &mut bytes);
             while let Some(event) = end.tunnel.poll_event() {
-                let lasthop_tunnel::Event::Refused { address: from, key } = event else { panic!("{event:?}") };
-                assert_eq!((from, key), (address(0), named));
+                let lasthop_tunnel::Event::Refused { address: from, cause, others } = event else {
+                    panic!("{event:?}")
+                };
+                assert_eq!((from, cause, others), (address(0), named, [0, 2][told]));
                 told += 1;
             }
         }
@@ -132,4 +134,41 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
         world.run(50);
     }
     assert!(numbers(&world.got[1]).ends_with(&[147, 148, 149]));
+}
+
+/// An end that adopts another private key starts a session with it as soon as the peer's configuration has its public
+/// key. Peers keep their addresses: the second end has no endpoint of the first.
+#[test]
+fn another_private_key_is_adopted() {
+    let mut world = World::new(0);
+    for number in 0..100 {
+        world.offer(0, packet(0, GRE, number, 1000));
+        world.run(2);
+    }
+    world.run(500);
+    assert_eq!(world.got[1].len(), 100);
+    let other = PrivateKey::generate(&mut Entropy::new([3; 32]));
+    let (mut first, mut second) = (plan(0), plan(1));
+    first.own = Own::Key(other.to_base64());
+    let now = world.now;
+    assert_eq!(world.ends[0].adopt(now, &first), Ok(Some(other.public())));
+    assert_eq!(world.ends[0].adopt(now, &first), Ok(None));
+    world.offer(0, packet(0, GRE, 100, 1000));
+    world.run(1_000);
+    assert!(world.got[1].len() == 100 && !world.link(0).up && !world.link(1).up);
+    second.peers[0].key = other.public().0;
+    let now = world.now;
+    assert_eq!(world.ends[1].adopt(now, &second), Ok(None));
+    world.run(100);
+    assert!(world.link(0).up && world.link(1).up, "the second end calls at the last address");
+    for end in 0..2 {
+        world.offer(end, packet(end, GRE, 101, 1000));
+    }
+    world.run(500);
+    assert_eq!((world.got[1].len(), world.got[0].len()), (101, 1));
+    // An invalid key changes nothing.
+    first.own = Own::Key("AAAA".to_owned());
+    let now = world.now;
+    assert!(world.ends[0].adopt(now, &first).is_err());
+    assert!(world.link(0).up);
 }

@@ -46,5 +46,6 @@ mod traces;
 mod tunnel;
 mod tunnel_bridge;
 mod tunnel_bridge_paths;
+mod tunnel_keys;
 mod tunnel_live;
 mod tunnel_paths;

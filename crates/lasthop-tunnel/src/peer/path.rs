@@ -48,7 +48,7 @@ pub(crate) struct Path {
     link_mtu: u16,
     pub(crate) search: Option<Search>,
     /// Time of the last authentic datagram on the path, and of the last keep-alive to all hosts.
-    heard_at: Option<Instant>,
+    pub(crate) heard_at: Option<Instant>,
     discovered_at: Option<Instant>,
     /// Minimum number for the link's next packet.
     pub(crate) next_link: u64,

@@ -12,6 +12,8 @@ use crate::hello::Capabilities;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::noise::Credentials;
 
+pub use super::refusals::Refusal;
+
 /// Maximum number of peers of one end.
 pub const MOST_PEERS: usize = 256;
 
@@ -189,12 +191,14 @@ pub enum Event {
         /// The peer.
         peer: PeerId,
     },
-    /// A caller that is not a peer, or that calls another end, was refused; reported at most once in ten seconds.
+    /// A handshake failed; reported at most once in ten seconds for each cause.
     Refused {
-        /// Address of the caller.
+        /// Address of the other end.
         address: SocketAddr,
-        /// Public key of the caller; `None` if the call was for another public key than this end's.
-        key: Option<PublicKey>,
+        /// Cause.
+        cause: Refusal,
+        /// Number of failures with this cause since the last report, without this one.
+        others: u64,
     },
     /// The peer only supports another version.
     Version {

@@ -2,11 +2,10 @@
 
 use std::net::SocketAddr;
 
-use lasthop_proto::time::{Duration, Instant};
+use lasthop_proto::time::Instant;
 
-use super::{Arrival, Drop, Event, PeerId, Purpose, Start, Transmit, Tunnel};
+use super::{Arrival, Drop, Event, PeerId, Purpose, Refusal, Start, Transmit, Tunnel};
 use crate::hello::{Hello, Status, VERSION};
-use crate::keys::PublicKey;
 use crate::load::Admission;
 use crate::noise::{Initiator, Responder};
 use crate::peer::{Attempt, Freshness, jitter, patience};
@@ -15,9 +14,6 @@ use crate::wire::{COOKIE, INITIATION, Index, NOISE_1, NOISE_2, RESPONSE, begin_i
 
 /// Unit of a timestamp: 2^24 ns, about 17 ms, so that it reveals little about the machine's clock.
 const TIMESTAMP_BITS: u32 = 24;
-
-/// Minimum time between two events about refused callers.
-const CALLER_GAP: Duration = Duration::from_secs(10);
 
 impl Tunnel {
     /// Returns an index that no session has.
@@ -93,19 +89,20 @@ impl Tunnel {
         match self.answer(now, from, sender, message) {
             Ok(()) => Arrival::Taken,
             Err(reason) => {
-                if reason == Drop::Mac {
-                    self.tell_of_caller(now, from, None);
+                match reason {
+                    Drop::Mac => self.tell_refusal(now, from, Refusal::OtherEnd),
+                    Drop::Load => self.tell_refusal(now, from, Refusal::Load),
+                    _ => {}
                 }
                 Arrival::Dropped(reason)
             }
         }
     }
 
-    /// Reports a refused caller to the driver, at a limited rate, so that a flood does not fill the log.
-    fn tell_of_caller(&mut self, now: Instant, address: SocketAddr, key: Option<PublicKey>) {
-        if self.told_of_caller.is_none_or(|told| now.since(told) >= CALLER_GAP) {
-            self.told_of_caller = Some(now);
-            self.shared.tell(Event::Refused { address, key });
+    /// Reports a failed handshake to the driver, at a limited rate, so that a flood does not fill the log.
+    fn tell_refusal(&mut self, now: Instant, address: SocketAddr, cause: Refusal) {
+        if let Some(others) = self.refusals.count(now, cause) {
+            self.shared.tell(Event::Refused { address, cause, others });
         }
     }
 
@@ -115,7 +112,7 @@ impl Tunnel {
         let ephemeral = self.shared.entropy.bytes();
         let (responder, key, hello) = Responder::read(&self.own, ephemeral, noise).map_err(|_| Drop::Damaged)?;
         let Some(&id) = self.by_key.get(&key) else {
-            self.tell_of_caller(now, from, Some(key));
+            self.tell_refusal(now, from, Refusal::Stranger(key));
             return Err(Drop::Stranger);
         };
         let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
@@ -192,7 +189,10 @@ impl Tunnel {
         self.admit(now, from, sender, message)?;
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Drop::Index)?;
         let attempt = peer.attempt.as_mut().ok_or(Drop::Index)?;
-        let hello = attempt.state.read(noise).map_err(|_| Drop::Damaged)?;
+        let Ok(hello) = attempt.state.read(noise) else {
+            self.tell_refusal(now, from, Refusal::Unreadable(id));
+            return Err(Drop::Damaged);
+        };
         let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
         // Reading consumes the state: the attempt ends here, regardless of the response.
         let Some(attempt) = peer.attempt.take() else { return Err(Drop::Index) };

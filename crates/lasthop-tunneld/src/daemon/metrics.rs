@@ -201,8 +201,16 @@ fn register_paths(registry: &mut Registry, peers: &[PeerSnapshot]) {
         let family = gauges_of(paths().filter_map(|(label, path)| Some((label, read(path)? as f64))));
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
-    let family = gauges_of(paths().filter_map(|(label, path)| Some((label, path.rtt_seconds?))));
-    registry.register_with_unit("path_round_trip", "Round-trip time of the path", Unit::Seconds, family);
+    let times: [(&str, &str, Read<Option<f64>>); 2] = [
+        ("path_round_trip", "Round-trip time of the path", |path| path.rtt_seconds),
+        ("path_last_heard", "Time since the last authentic datagram from the peer on the path", |path| {
+            path.heard_seconds
+        }),
+    ];
+    for (name, help, read) in times {
+        let family = gauges_of(paths().filter_map(|(label, path)| Some((label, read(path)?))));
+        registry.register_with_unit(name, help, Unit::Seconds, family);
+    }
 }
 
 /// Registers the metrics of both arms, for peers with a comparison.
@@ -255,6 +263,7 @@ mod tests {
         let path = |name: &str| PathSnapshot {
             name: name.to_owned(),
             rtt_seconds: Some(0.02),
+            heard_seconds: Some(0.1),
             state: "repairing".to_owned(),
             ..PathSnapshot::default()
         };

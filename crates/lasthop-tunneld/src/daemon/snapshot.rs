@@ -140,6 +140,8 @@ pub struct PathSnapshot {
     pub rtt_seconds: Option<f64>,
     /// Share of datagrams to the peer that were lost in the last 2 s.
     pub loss: f64,
+    /// Time since the last authentic datagram from the peer on the path, in seconds.
+    pub heard_seconds: Option<f64>,
     /// Datagrams with frames of the link to the peer.
     pub frames: Count,
     /// Repair among these datagrams.
@@ -327,6 +329,7 @@ impl PathSnapshot {
             state: state.to_owned(),
             rtt_seconds: (is_used && link.up && link_path.frames.packets > 0).then(|| seconds(rtt.as_nanos())),
             loss: loss as f64 / 1e6,
+            heard_seconds: hearing.on_paths[index].map(|last| seconds(now.since(last).as_nanos())),
             frames: link_path.frames.into(),
             repair: link_path.repair.into(),
             tier: name(tier),

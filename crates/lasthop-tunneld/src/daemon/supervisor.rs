@@ -61,10 +61,6 @@ fn interface(tunnel: &Tunnel) -> Option<&str> {
     if let Mode::Bridge { interface } = &tunnel.mode { Some(interface) } else { None }
 }
 
-fn key_file(tunnel: &Tunnel) -> Option<&Path> {
-    if let Security::Noise { private_key_file } = &tunnel.security { Some(private_key_file) } else { None }
-}
-
 fn trusted(tunnel: &Tunnel) -> Option<&str> {
     if let Security::None { trusted_interface, .. } = &tunnel.security { Some(trusted_interface) } else { None }
 }
@@ -181,9 +177,8 @@ impl Daemon for Supervisor {
             ("listen", listen(tunnel) != listen(old)),
             ("interface", interface(tunnel) != interface(old)),
             ("security", discriminant(&tunnel.security) != discriminant(&old.security)),
-            ("private_key_file", key_file(tunnel) != key_file(old) || plan.own.key() != self.plan.own.key()),
             ("trusted_interface", trusted(tunnel) != trusted(old)),
-            ("name", plan.own != self.plan.own),
+            ("name", plan.own.key().is_none() && plan.own != self.plan.own),
             ("device", tunnel.device != old.device),
             // It is compiled into a program in the kernel.
             ("peer.silence", interface(tunnel).is_some() && silence(tunnel) != silence(old)),

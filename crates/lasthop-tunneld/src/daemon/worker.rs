@@ -154,7 +154,10 @@ impl Work for Worker {
         // Routes first: if other routes conflict, the change fails without effect.
         match self.path.reconfigure(&plan) {
             Ok(()) => {
-                self.engine.configure(self.clock.now(), &plan.peers).map_err(WorkerError::Peers)?;
+                let changed = self.engine.adopt(self.clock.now(), &plan).map_err(WorkerError::Peers)?;
+                if let Some(public_key) = changed {
+                    tracing::info!(%public_key, "private key changed: peers need this public key");
+                }
                 Ok(Outcome::Executed)
             }
             Err(message) => Ok(Outcome::Refused(message)),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lasthop_proto::time::Instant;
-use lasthop_tunnel::{Event, PublicKey, Start};
+use lasthop_tunnel::{Event, PeerId, Refusal, Start};
 
 use super::{Engine, Inner, link_of};
 use crate::link;
@@ -21,8 +21,8 @@ impl Engine {
                 | Event::Terms { peer, .. }
                 | Event::ClockBehind { peer }
                 | Event::Version { peer, .. } => peer,
-                Event::Refused { address, key } => {
-                    log_refused(address, key);
+                Event::Refused { address, cause, others } => {
+                    self.log_refused(address, cause, others);
                     continue;
                 }
             };
@@ -84,13 +84,26 @@ impl Engine {
             }
         }
     }
-}
 
-/// Logs a refused handshake.
-fn log_refused(address: SocketAddr, key: Option<PublicKey>) {
-    let address = link::shown(address);
-    match key {
-        Some(key) => tracing::warn!(%address, public_key = %key, "handshake refused: no [[peer]] has this public key"),
-        None => tracing::warn!(%address, "handshake refused: the initiator expects another public key than this end's"),
+    /// Logs a failed handshake with its cause, and the number of those that were not logged.
+    fn log_refused(&mut self, address: SocketAddr, cause: Refusal, others: u64) {
+        let address = link::shown(address);
+        match cause {
+            Refusal::Stranger(key) => {
+                tracing::warn!(%address, public_key = %key, others, "handshake refused: no [[peer]] has this public key")
+            }
+            Refusal::OtherEnd => tracing::warn!(
+                %address, others, "handshake refused: the initiator expects another public key than this end's"
+            ),
+            Refusal::Load => tracing::warn!(%address, others, "handshake refused: too many at once"),
+            Refusal::Unreadable(PeerId(id)) => {
+                let link = self.links.get(id as usize).and_then(Option::as_ref);
+                let peer = link.map_or("", |link| link.plan.name.as_str());
+                tracing::warn!(
+                    peer, %address, others,
+                    "handshake failed: the response cannot be decrypted; give both ends the same preshared key"
+                );
+            }
+        }
     }
 }
