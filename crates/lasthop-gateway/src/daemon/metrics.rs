@@ -197,3 +197,47 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     text::encode(&mut out, &registry)?;
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::configuration::Gateway;
+    use crate::daemon::snapshot::Snapshot;
+    use crate::daemon::state::RulesState;
+
+    /// Names of the gateway's metrics in a text.
+    fn names(text: &str) -> BTreeSet<&str> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with("lasthop_") && !word.starts_with("lasthop_tunnel_")).collect()
+    }
+
+    /// The dashboard and the alerts of packages use metrics that exist.
+    #[test]
+    fn dashboard_and_alerts_use_existing_metrics() {
+        let text = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
+        let rule = RuleSnapshot { name: "roof".to_owned(), ..RuleSnapshot::default() };
+        let state = State {
+            configuration: Gateway::parse("gateway.toml", text).unwrap(),
+            started: Instant::now(),
+            worker: Some(7),
+            restarts: 0,
+            reloads: 0,
+            installed: RulesState::default(),
+            snapshot: Snapshot { rules: vec![rule], ..Snapshot::default() },
+        };
+        let text = encode(&state).unwrap();
+        let (known, mut count) = (names(&text), 0);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/monitoring");
+        for file in ["alerts.yml", "grafana-gateway.json"] {
+            let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
+            for name in names(&text) {
+                assert!(known.contains(name), "{file}: {name}");
+                count += 1;
+            }
+        }
+        assert!(count > 15, "{count}");
+    }
+}
