@@ -110,10 +110,20 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
     match error.kind() {
         // The daemon may be running nevertheless.
         io::ErrorKind::PermissionDenied => {
-            "only the socket's owner and group have access: use sudo, or join its group".to_owned()
+            "only the socket's owner and group have access: use sudo, or join its group, which `control_group` in the \
+             daemon's configuration names"
+                .to_owned()
         }
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!("no {who} is running"),
         _ => format!("no answer from the {who}"),
+    }
+}
+
+impl ControlError {
+    /// Returns whether no daemon is running.
+    pub fn is_absence(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        matches!(self, Self::Ask { error, .. } if matches!(error.kind(), NotFound | ConnectionRefused))
     }
 }
 
@@ -123,8 +133,17 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
 ///
 /// Returns an error if no daemon answers, or it returns an error.
 pub fn ask(path: &Path, who: &'static str, request: Request) -> Result<Value, ControlError> {
+    ask_within(path, who, request, RELOAD_PATIENCE + PATIENCE)
+}
+
+/// Sends a request like [`ask`], and waits for the answer for at most `patience`.
+///
+/// # Errors
+///
+/// Returns an error if no daemon answers in time, or it returns an error.
+pub fn ask_within(path: &Path, who: &'static str, request: Request, patience: Duration) -> Result<Value, ControlError> {
     let fail = |error| ControlError::Ask { path: path.to_owned(), who, error };
-    let answer = exchange(path, request).map_err(fail)?;
+    let answer = exchange(path, request, patience).map_err(fail)?;
     match (answer.get("ok"), answer.get("error").and_then(Value::as_str)) {
         (Some(Value::Bool(true)), _) => Ok(answer.get("result").cloned().unwrap_or(Value::Null)),
         (_, Some(error)) => Err(ControlError::Refused(error.to_owned())),
@@ -132,9 +151,9 @@ pub fn ask(path: &Path, who: &'static str, request: Request) -> Result<Value, Co
     }
 }
 
-fn exchange(path: &Path, request: Request) -> io::Result<Value> {
+fn exchange(path: &Path, request: Request, patience: Duration) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(RELOAD_PATIENCE + PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_vec(&request)?;
     line.push(b'\n');
@@ -282,6 +301,31 @@ fn answer_all(client: &mut Client, answer: impl Fn(&[u8]) -> Result<Value, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_permission_is_told_from_a_missing_daemon() {
+        let error = |kind: io::ErrorKind| ControlError::Ask {
+            who: "tunnel",
+            path: "/run/lasthop/tunnel.sock".into(),
+            error: kind.into(),
+        };
+        let denied = error(io::ErrorKind::PermissionDenied);
+        assert!(denied.to_string().contains("`control_group`") && !denied.is_absence(), "{denied}");
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused] {
+            assert!(error(kind).to_string().contains("no tunnel is running") && error(kind).is_absence());
+        }
+        assert!(!error(io::ErrorKind::TimedOut).is_absence());
+    }
+
+    /// A daemon that is stopped accepts connections, but does not answer.
+    #[test]
+    fn a_daemon_that_hangs_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let error = ask_within(&path, "tunnel", Request::Status, Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("no answer from the tunnel") && !error.is_absence(), "{error}");
+    }
 
     #[test]
     fn what_is_in_the_way_is_named() {

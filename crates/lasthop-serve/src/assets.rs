@@ -55,3 +55,20 @@ pub(crate) static ASSETS: [Asset; 25] = [
     asset("/cure-state.js", SCRIPT, include_str!("../web/cure-state.js")),
     asset("/cure-views.js", SCRIPT, include_str!("../web/cure-views.js")),
 ];
+
+/// All files of the page of running daemons.
+pub(crate) static STATUS_ASSETS: [Asset; 13] = [
+    asset("/", HTML, include_str!("../web/status.html")),
+    asset("/status.css", CSS, include_str!("../web/status.css")),
+    asset("/status.js", SCRIPT, include_str!("../web/status.js")),
+    asset("/status-views.js", SCRIPT, include_str!("../web/status-views.js")),
+    asset("/status-history.js", SCRIPT, include_str!("../web/status-history.js")),
+    ICON,
+    STYLE,
+    CHARTS_CSS,
+    UPLOT_CSS,
+    UPLOT,
+    CHARTS,
+    DOM,
+    SERVER,
+];

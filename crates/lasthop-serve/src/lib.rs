@@ -11,6 +11,7 @@
 //! | [`cure`] | answers of the page of five steps, from a measurement to a cure and its proof |
 //! | `server` | the answers over HTTP |
 //! | `site`, `connections`, `guard` | server of embedded files and answers, and access control |
+//! | [`status`] | the page of running daemons (`lasthop status --serve`), a site of its own |
 //! | `addresses` | the addresses for browsers |
 //! | `assets` | the page itself, in the binary |
 //!
@@ -30,6 +31,7 @@ pub mod plan;
 mod refusal;
 mod server;
 mod site;
+pub mod status;
 mod stops;
 
 pub use addresses::openable;

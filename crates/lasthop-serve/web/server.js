@@ -92,3 +92,8 @@ export async function prove(files, signal) {
   const { query, body } = bundle(files);
   return (await ask(`api/prove?${query}`, signal, body)).json();
 }
+
+/** Returns the state of running daemons, with the rounds of their history after those that are known. @param {URLSearchParams} known @param {AbortSignal} signal */
+export async function state(known, signal) {
+  return (await ask(`api/status?${known}`, signal)).json();
+}

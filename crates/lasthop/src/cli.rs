@@ -8,6 +8,8 @@ mod diagnose;
 mod gateway;
 mod link;
 #[cfg(live)]
+mod status;
+#[cfg(live)]
 mod tunnel;
 
 use std::ffi::OsString;
@@ -29,6 +31,8 @@ pub use self::diagnose::{DiagnoseArgs, Place};
 #[cfg(live)]
 pub use self::gateway::*;
 pub use self::link::{AdviseArgs, FitArgs, LinkArgs};
+#[cfg(live)]
+pub use self::status::StatusArgs;
 #[cfg(live)]
 pub use self::tunnel::*;
 use crate::error::Error;
@@ -93,6 +97,9 @@ pub enum Command {
     /// Repair all traffic over a lossy hop, with a device at each end
     #[cfg(live)]
     Tunnel(TunnelArgs),
+    /// Show the running gateway and tunnel, on a page if wanted
+    #[cfg(live)]
+    Status(StatusArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print a manual page

@@ -111,6 +111,12 @@ pub enum Error {
     #[error(transparent)]
     Control(#[from] lasthop_daemon::control::ControlError),
     #[cfg(live)]
+    #[error(
+        "no gateway or tunnel is running at {}; start one (`lasthop gateway FILE`, `lasthop tunnel run FILE`), or name its control socket with --gateway or --tunnel",
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
+    )]
+    NoDaemon { paths: Vec<PathBuf> },
+    #[cfg(live)]
     #[error(transparent)]
     Firewall(#[from] lasthop_gateway::firewall::FirewallError),
     #[cfg(live)]
@@ -153,8 +159,8 @@ pub enum Error {
     #[error(transparent)]
     Lab(#[from] lasthop_lab::LabError),
     #[cfg(feature = "serve")]
-    #[error("--listen {address}: {error}")]
-    Listen { address: SocketAddr, error: io::Error },
+    #[error("--{flag} {address}: {error}{}", if error.kind() == io::ErrorKind::AddrInUse { "; give another port, or 0 for a free one" } else { "" })]
+    Listen { flag: &'static str, address: SocketAddr, error: io::Error },
     #[cfg(live)]
     #[error(transparent)]
     Probe(#[from] lasthop_probe::live::ProbeError),

@@ -57,6 +57,8 @@ fn main() -> ExitCode {
         Command::Gateway(args) => commands::gateway::execute(&args),
         #[cfg(live)]
         Command::Tunnel(args) => commands::tunnel::execute(&args),
+        #[cfg(live)]
+        Command::Status(args) => commands::status::execute(&args),
         Command::Keys(args) => commands::keys::execute(&args),
         Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),

@@ -39,6 +39,7 @@ mod quic;
 mod replay;
 mod reproduce;
 mod serve;
+mod status;
 mod structure;
 mod sweeps;
 mod tables;

@@ -12,7 +12,9 @@
  * @typedef {{kind: 'window', title: string, y_label: string, series: {name: string, points: Point[]}[]}} Windows
  * @typedef {{kind: 'lines', title: string, x_label: string, y_label: string, x_scale: 'linear'|'log',
  *   series: {name: string, points: {x: number, y: number, ci95: number|null, published: number|null}[]}[]}} Lines
- * @typedef {Bars|Sequence|Windows|Lines} Figure
+ * @typedef {{kind: 'history', title: string, x_label: string, y_label: string, x: [number, number],
+ *   series: {name: string, points: [number, number|null][]}[]}} History lines with gaps between fixed ends, which move on with time
+ * @typedef {Bars|Sequence|Windows|Lines|History} Figure
  * @typedef {'box'|'line'|'dashes'|'dot'|'cross'|'diamond'} Mark
  * @typedef {{name: string, mark: Mark, colour: number, dash?: number[], xs: number[], ys: (number|null)[], cis?: (number|null)[],
  *   published?: (number|null)[]}} Trace
@@ -105,8 +107,15 @@ function inWords(figure) {
     case 'bars': return `Bars${of} for ${figure.groups.join(', ')}${figure.limit ? `, and a line: ${figure.limit.name}` : ''}; the numbers are in the table.`;
     case 'sequence': return `Packets over time${of}; the numbers are in the table.`;
     case 'window': return `Windows over time${of}; the numbers are in the table.`;
+    case 'history': return `${figure.y_label} over the last ${-figure.x[0]} minutes${of}${latest(figure)}; the numbers are in the table.`;
     case 'lines': return `${figure.y_label} over ${figure.x_label}${of}; the numbers are in the table.`;
   }
+}
+
+/** The latest value of each line, in words. @param {History} figure */
+function latest(figure) {
+  const ends = figure.series.map(({ name, points }) => [name, points.at(-1)?.[1]]).filter(([, value]) => value != null);
+  return ends.length ? `; now ${ends.map(([name, value]) => `${name} ${value.toPrecision(3)}`.trim()).join(', ')}` : '';
 }
 
 /** Order in which dots and windows, lines, and crosses take the six colours. */
@@ -116,7 +125,7 @@ const CROSSES = [5, 3, 1, 4, 2, 0];
 
 /** The colours of the series of a figure: those given, and for others the next that none of those has. @param {Exclude<Figure, Bars>} figure @param {number[]} [given] */
 function coloursOf(figure, given = []) {
-  const order = figure.kind === 'lines' ? LINES : DOTS;
+  const order = figure.kind === 'lines' || figure.kind === 'history' ? LINES : DOTS;
   if (!given.length) return figure.series.map((_, number) => order[number % 6]);
   const taken = [...given];
   return figure.series.map((_, number) => {
@@ -146,6 +155,7 @@ function traces(figure, given) {
         return [sent, again].filter((trace) => trace.xs.length);
       }
       case 'window': return [{ name: series.name, mark: 'line', colour: colours[number], ...split(series.points) }];
+      case 'history': return [{ name: series.name, mark: 'line', colour: colours[number], dash: dash(number), ...split(series.points) }];
       case 'lines': return [{
         name: series.name, mark: 'line', colour: colours[number], dash: dash(number),
         xs: series.points.map((point) => point.x), ys: series.points.map((point) => point.y), cis: series.points.map((point) => point.ci95),
@@ -324,7 +334,8 @@ function textWidth(texts) {
 /** Everything with numbers on both axes. */
 function overX(plot, figure, { ink, axis, common, options }) {
   const all = traces(figure, options.colours);
-  const overTime = figure.kind !== 'lines';
+  const moves = figure.kind === 'history';
+  const overTime = figure.kind !== 'lines' && !moves;
   const log = figure.kind === 'lines' && figure.x_scale === 'log';
   const xs = [...new Set(all.flatMap((trace) => trace.xs))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, index) => [x, index]));
@@ -358,7 +369,8 @@ function overX(plot, figure, { ink, axis, common, options }) {
     const hue = colour(plot, trace.colour);
     if (trace.mark === 'line') {
       const paths = overTime ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
-      return { label: trace.name, stroke: hue, width: overTime ? 1.5 : 2, dash: trace.dash, spanGaps: true, paths, points: { show: !overTime, size: 7, fill: hue } };
+      const points = { show: !overTime && !moves, size: 7, fill: hue };
+      return { label: trace.name, stroke: hue, width: overTime || moves ? 1.5 : 2, dash: trace.dash, spanGaps: !moves, paths, points };
     }
     return { label: trace.name, stroke: hue, fill: hue, width: trace.mark === 'cross' ? 1.4 : 1e-3, paths: marks(trace.mark), points: { show: false } };
   });
@@ -369,7 +381,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
     height,
     cursor: { show: overTime, points: { show: false }, drag: { x: overTime, y: false, setScale: true }, y: false, ...sync },
     scales: {
-      x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high === xs.at(-1) ? Math.max(high, options.extent?.x ?? 0) : high] : around(low, high, log)) },
+      x: { time: false, ...(log ? { distr: 3 } : {}), range: moves ? figure.x : (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high === xs.at(-1) ? Math.max(high, options.extent?.x ?? 0) : high] : around(low, high, log)) },
       y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : least * 1.04, most > 0 || least < 0 ? most * 1.04 : 1] },
     },
     axes: [
@@ -445,14 +457,18 @@ function tableOf(figure) {
       return [bar ? estimate(bar.value, bar.ci95) : '', ...(published(one) ? [bar?.published ?? ''] : [])];
     })]);
   } else {
-    const timed = figure.kind !== 'lines';
+    const moves = figure.kind === 'history';
+    const timed = figure.kind !== 'lines' && !moves;
     const all = traces(figure);
     const beside = hasPublished(all);
     head = ['series', timed ? 'time (s)' : figure.x_label, figure.y_label, ...(beside ? ['published'] : [])];
-    rows = all.flatMap((trace) => trace.xs.map((x, index) => [
-      trace.name, timed ? x.toFixed(6) : String(x), estimate(trace.ys[index], trace.cis?.[index]),
+    const known = (trace) => trace.xs.map((_, index) => index).filter((index) => trace.ys[index] != null);
+    rows = all.flatMap((trace) => known(trace).map((index) => [
+      trace.name, timed ? trace.xs[index].toFixed(6) : moves ? trace.xs[index].toFixed(2) : String(trace.xs[index]), estimate(trace.ys[index], trace.cis?.[index]),
       ...(beside ? [trace.published?.[index]?.toFixed(3) ?? ''] : []),
     ]));
+    // The first rows are the latest ones.
+    if (moves) rows.sort((a, b) => Number(b[1]) - Number(a[1]));
     if (timed) rows.sort((a, b) => Number(a[1]) - Number(b[1]));
   }
   const table = make('table');

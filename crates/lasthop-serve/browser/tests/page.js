@@ -10,11 +10,14 @@ const TARGET = process.env.CARGO_TARGET_DIR ?? `${ROOT}target`;
 export const LASTHOP = process.env.LASTHOP ?? `${TARGET}/debug/lasthop`;
 
 /** Starts `lasthop serve`; returns the printed address, and a function that stops it. @param {string[]} args */
-export async function serve(args = []) {
-  const child = spawn(LASTHOP, ['serve', '--listen', '127.0.0.1:0', ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+export const serve = (args = []) => start(['serve', '--listen', '127.0.0.1:0', ...args]);
+
+/** Starts a command that serves a page; returns the printed address, and a function that stops it. @param {string[]} words */
+export async function start(words) {
+  const child = spawn(LASTHOP, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   const failed = new Promise((_, reject) => {
     child.once('error', reject);
-    child.once('exit', (code) => reject(new Error(`lasthop serve ended with ${code}`)));
+    child.once('exit', (code) => reject(new Error(`lasthop ${words[0]} ended with ${code}`)));
   });
   failed.catch(() => {});
   const lines = createInterface({ input: child.stdout });

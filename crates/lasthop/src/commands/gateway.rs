@@ -1,6 +1,6 @@
 //! `lasthop gateway`
 
-mod words;
+pub mod words;
 
 use std::fs::File;
 use std::io::{Write, stdin, stdout};

@@ -26,6 +26,10 @@ pub mod scenarios;
 pub mod schemes;
 #[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(feature = "serve")]
+pub mod site;
+#[cfg(live)]
+pub mod status;
 pub mod sweep;
 mod tables;
 pub mod trace;

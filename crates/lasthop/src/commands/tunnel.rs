@@ -1,7 +1,7 @@
 //! `lasthop tunnel`
 
 pub mod secrets;
-mod words;
+pub mod words;
 
 use std::fs::File;
 use std::io::{Read, Write, stdin, stdout};

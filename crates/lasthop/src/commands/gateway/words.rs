@@ -13,74 +13,93 @@ use crate::output::count;
 
 /// Describes state and counters. `before` is an earlier answer, for the rates since then.
 pub fn status(answer: &Status, before: Option<&Status>) -> String {
-    let Status { version, uptime_seconds, worker, more, .. } = answer;
-    let mut text = String::new();
-    let mut line = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
-    line(format!(
-        "lasthop {version}, up for {}; {}",
-        span(*uptime_seconds),
-        answers::worker(*worker, "packets pass untreated")
-    ));
-    if let Some(rules) = &more.firewall {
-        line(rules_in_place(rules));
-    }
-    for Suspended { untreated, problem } in &more.untreated {
-        line(format!(
-            "NOT TREATED: {} over {}, for {}: {}",
-            untreated.treatment.name(),
-            untreated.family,
-            span(untreated.seconds),
-            one_line(problem)
-        ));
-    }
-    line(format!(
-        "{} of at most {}; {} cached of at most {}",
-        count(more.flows as usize, "connection"),
-        more.limits.flows,
-        bytes(more.cached_bytes as f64),
-        bytes(more.limits.cache_bytes as f64)
-    ));
+    let (more, mut lines) = (&answer.more, head(answer));
     for (way, packets, carried, own) in WAYS {
         let rate = rate_since(answer, before, |status| carried(&status.packets));
         let now = rate.map_or(String::new(), |bits| format!(", {} now", answers::rate(bits)));
-        line(format!(
+        lines.push(format!(
             "{way}: {}, {}{now}; {} sent by the gateway itself",
             count(packets(&more.packets) as usize, "packet"),
             bytes(carried(&more.packets) as f64),
             own(&more.packets)
         ));
     }
-    troubles(more, &TROUBLES).for_each(&mut line);
+    lines.extend(troubles(more, &TROUBLES));
     for rule in &more.rules {
+        lines.push(rule_head(rule));
         let figures = rule.figures.clone().unwrap_or_default();
         let effect = Effect::from(&figures);
-        line(format!(
-            "{}: {} on {}; {} now, {} since the worker started",
-            rule.name,
-            rule.mode,
-            rule.interface,
-            count(figures.flows_active as usize, "connection"),
-            figures.flows_seen
-        ));
         if splits(rule) {
             if rule.ab > 0.0 {
-                line(format!("  {}", gain(&compared(rule, &effect))));
+                lines.push(format!("  {}", gain(&compared(rule, &effect))));
             }
             continue;
         }
         let losses = losses(&rule.mode, &effect, figures.dup_acks_suppressed);
         let details = [losses, round_trips(&effect), gain(&compared(rule, &effect))];
-        for detail in details.into_iter().chain(guarded(&figures)) {
-            line(format!("  {detail}"));
-        }
+        lines.extend(details.into_iter().chain(guarded(&figures)).map(|detail| format!("  {detail}")));
     }
-    if let Some(split) = &more.split {
-        line(relay(split));
-    }
-    text
+    lines.extend(more.split.as_ref().map(relay));
+    lines.join("\n") + "\n"
+}
+
+/// Describes the state in a few lines.
+pub fn summary(answer: &Status) -> String {
+    let mut lines = head(answer);
+    lines.extend(troubles(&answer.more, &TROUBLES));
+    lines.extend(answer.more.rules.iter().map(rule_head));
+    lines.join("\n") + "\n"
+}
+
+/// Describes what is wrong, one sentence each, and the relay.
+pub fn remarks(answer: &Status) -> Vec<String> {
+    let more = &answer.more;
+    let worker = answer.worker.pid.is_none().then(|| worker(answer));
+    let rules = more.firewall.as_ref().filter(|rules| !rules.in_place || rules.restored > 0).map(rules_in_place);
+    let first = worker.into_iter().chain(rules).chain(more.untreated.iter().map(untreated));
+    first.chain(troubles(more, &TROUBLES)).chain(more.split.as_ref().map(relay)).collect()
+}
+
+/// Describes the daemon without traffic and rules.
+fn head(answer: &Status) -> Vec<String> {
+    let Status { version, uptime_seconds, more, .. } = answer;
+    let mut lines = vec![format!("lasthop {version}, up for {}; {}", span(*uptime_seconds), worker(answer))];
+    lines.extend(more.firewall.as_ref().map(rules_in_place));
+    lines.extend(more.untreated.iter().map(untreated));
+    lines.push(format!(
+        "{} of at most {}; {} cached of at most {}",
+        count(more.flows as usize, "connection"),
+        more.limits.flows,
+        bytes(more.cached_bytes as f64),
+        bytes(more.limits.cache_bytes as f64)
+    ));
+    lines
+}
+
+fn worker(answer: &Status) -> String {
+    answers::worker(answer.worker, "packets pass untreated")
+}
+
+fn untreated(Suspended { untreated, problem }: &Suspended) -> String {
+    format!(
+        "NOT TREATED: {} over {}, for {}: {}",
+        untreated.treatment.name(),
+        untreated.family,
+        span(untreated.seconds),
+        one_line(problem)
+    )
+}
+
+fn rule_head(rule: &OfRule<RuleSnapshot>) -> String {
+    let figures = rule.figures.clone().unwrap_or_default();
+    format!(
+        "{}: {} on {}; {} now, {} since the worker started",
+        rule.name,
+        rule.mode,
+        rule.interface,
+        count(figures.flows_active as usize, "connection"),
+        figures.flows_seen
+    )
 }
 
 /// Describes the gain of the treatment, one line per rule, and compares it with the promise.

@@ -29,19 +29,7 @@ const TROUBLES_OF_PEER: [Trouble<PeerSnapshot>; 2] = [
 
 /// Describes state and counters. `before` is an earlier answer, for the rates since then.
 pub fn status(answer: &Status, before: Option<&Status>) -> String {
-    let Status { version, uptime_seconds, worker, more, .. } = answer;
-    let without = if is_bridge(more) { "frames pass unrepaired" } else { "no packets pass" };
-    let place = if is_bridge(more) { &more.interface } else { &more.listen };
-    let mut lines = vec![
-        format!("lasthop {version}, up for {}; {}", span(*uptime_seconds), answers::worker(*worker, without)),
-        format!(
-            "{} on {}; {}",
-            more.device,
-            place.as_deref().unwrap_or("?"),
-            count(more.snapshot.handshakes as usize, "handshake")
-        ),
-    ];
-    lines.extend(troubles(&more.snapshot, &TROUBLES));
+    let (more, mut lines) = (&answer.more, head(answer));
     for (index, peer) in more.snapshot.peers.iter().enumerate() {
         lines.push(state(peer));
         lines.extend(paths(peer).into_iter().map(|line| format!("  {line}")));
@@ -51,6 +39,46 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
         lines.extend(troubles(peer, &TROUBLES_OF_PEER).map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
+}
+
+/// Describes the state in a few lines.
+pub fn summary(answer: &Status) -> String {
+    let mut lines = head(answer);
+    for peer in &answer.more.snapshot.peers {
+        lines.push(state(peer));
+        lines.extend(paths(peer).into_iter().map(|line| format!("  {line}")));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Describes what is wrong, one sentence each.
+pub fn remarks(answer: &Status) -> Vec<String> {
+    let snapshot = &answer.more.snapshot;
+    let of_peer = |peer| troubles(peer, &TROUBLES_OF_PEER).map(|line| format!("{}: {line}", peer.name));
+    let worker = answer.worker.pid.is_none().then(|| worker(answer));
+    worker.into_iter().chain(troubles(snapshot, &TROUBLES)).chain(snapshot.peers.iter().flat_map(of_peer)).collect()
+}
+
+/// Describes the daemon without its peers.
+fn head(answer: &Status) -> Vec<String> {
+    let Status { version, uptime_seconds, more, .. } = answer;
+    let place = if is_bridge(more) { &more.interface } else { &more.listen };
+    let mut lines = vec![
+        format!("lasthop {version}, up for {}; {}", span(*uptime_seconds), worker(answer)),
+        format!(
+            "{} on {}; {}",
+            more.device,
+            place.as_deref().unwrap_or("?"),
+            count(more.snapshot.handshakes as usize, "handshake")
+        ),
+    ];
+    lines.extend(troubles(&more.snapshot, &TROUBLES));
+    lines
+}
+
+fn worker(answer: &Status) -> String {
+    let without = if is_bridge(&answer.more) { "frames pass unrepaired" } else { "no packets pass" };
+    answers::worker(answer.worker, without)
 }
 
 fn is_bridge(status: &TunnelStatus) -> bool {
@@ -69,10 +97,15 @@ fn state(peer: &PeerSnapshot) -> String {
         let heard = peer.heard_seconds.map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
         format!("idle, last received {heard}, reachability unknown")
     } else {
-        format!("{:.1} % lost, {}", peer.loss * 100.0, peer.state)
+        format!("{:.1} % lost, {}{}", peer.loss * 100.0, peer.state, heard(peer.heard_seconds))
     };
     let found = if peer.finds_rate { " found" } else { "" };
     format!("{name}: at {address} for {}{trip}, {sends}{found}, {goes}, MTU {mtu}", span(seconds))
+}
+
+/// Describes the last contact, if it is known.
+fn heard(seconds: Option<f64>) -> String {
+    seconds.map_or(String::new(), |seconds| format!(", last received {} ago", span(seconds)))
 }
 
 /// Describes each of several paths.
@@ -96,9 +129,10 @@ fn paths(peer: &PeerSnapshot) -> Vec<String> {
             format!(", {} of {} in this month", DataVolume(used), DataVolume(cap))
         });
         format!(
-            "path {name}: at {address}{trip}, {sends}{found}, {:.1} % lost, {state}{tier}, {share:.0} % of all bytes \
+            "path {name}: at {address}{trip}, {sends}{found}, {:.1} % lost, {state}{tier}{}, {share:.0} % of all bytes \
              sent{month}",
-            loss * 100.0
+            loss * 100.0,
+            heard(path.heard_seconds)
         )
     };
     peer.paths.iter().map(path).collect()
@@ -249,7 +283,7 @@ mod tests {
         let path = |name: &str, state: &str, bytes: u64| {
             json!({
                 "name": name, "address": "192.0.2.7:51900", "rate": 50_000_000, "finds_rate": true, "state": state,
-                "rtt_seconds": 0.0412, "loss": 0.004, "frames": { "packets": 9, "bytes": bytes },
+                "rtt_seconds": 0.0412, "loss": 0.004, "heard_seconds": 3.2, "frames": { "packets": 9, "bytes": bytes },
             })
         };
         let answer = |paths: Vec<Value>| {
@@ -267,9 +301,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "  path dish: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, repairing, 61 % of all bytes sent",
-                "  path lte: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, down (backup), 39 % of all bytes sent, \
-                 18.4 GB of 20 GB in this month",
+                "  path dish: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, repairing, \
+                 last received 3 s ago, 61 % of all bytes sent",
+                "  path lte: at 192.0.2.7:51900, 41.2 ms, 50.0 Mbit/s found, 0.4 % lost, down (backup), \
+                 last received 3 s ago, 39 % of all bytes sent, 18.4 GB of 20 GB in this month",
                 "  path dsl: unused, the other end has no path with this number",
             ]
         );
@@ -285,7 +320,7 @@ mod tests {
                 "peers": [
                     {
                         "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0601, "loss": 0.023,
-                        "rate": 9_500_000, "finds_rate": true, "state": "repairing",
+                        "rate": 9_500_000, "finds_rate": true, "state": "repairing", "heard_seconds": 0.25,
                         "mtu": 1442, "sent": { "packets": 1, "bytes": sent }, "received": { "packets": 2, "bytes": 120 },
                         "frames": { "packets": 9, "bytes": 1000 }, "repair": { "packets": 1, "bytes": 25 },
                         "resent": 4, "redundant": 5, "given_up": 0, "restored": 3, "released": 0, "dropped": 0, "windows_cut": 8,
@@ -298,7 +333,7 @@ mod tests {
         assert_eq!(
             status(&answer(126_000, 62.0), Some(&answer(1_000, 61.0))),
             "lasthop 0.1.0, up for 1 min 2 s; worker 7, never replaced\nlasthop0 on 0.0.0.0:51900; 1 handshake\n\
-             2 replayed datagrams\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, MTU 1442\n  \
+             2 replayed datagrams\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, last received 0 s ago, MTU 1442\n  \
              to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped by the queue, 8 avoided by a smaller window, 6 queued\n  \
              from it: 2 packets, 120 B, 0.00 kbit/s now; 3 recovered by coding, 0 out of order\n  \
              repair: 4 retransmitted, 5 sent ahead of losses, 0 abandoned; 2.5 % of all bytes sent\nvan: no session\n"
