@@ -50,8 +50,8 @@ fn a_reload_takes_another_private_key() {
     let log = second.log();
     let refusals: Vec<_> = log.lines().filter(|line| line.contains("no [[peer]] has this public key")).collect();
     assert!(refusals[0].contains("10.2.0.2:51900") && refusals[0].contains(&keys().1[2]), "{refusals:?}");
-    let strangers = second.await_status(|_| true)["strangers"].as_u64().unwrap();
-    assert!((refusals.len() as u64) < strangers, "{strangers} handshakes, {refusals:?}");
+    let refused = second.await_status(|_| true)["strangers"].as_u64().unwrap();
+    assert!((refusals.len() as u64) < refused, "{refused} handshakes, {refusals:?}");
     configure(second.folder.path(), &format!("{hub}{}", peer(0, "").replace(&keys().1[0], &keys().1[2])));
     assert!(second.say("reload").status.success(), "{}", second.log());
     first.await_status(|_| pings(&network));
