@@ -225,7 +225,7 @@ mod tests {
             worker: Some(7),
             restarts: 0,
             reloads: 0,
-            installed: RulesState::default(),
+            own: RulesState::default(),
             snapshot: Snapshot { rules: vec![rule], ..Snapshot::default() },
         };
         let text = encode(&state).unwrap();

@@ -161,7 +161,8 @@ impl Pair {
                 Ordering::Greater => drop(others.next()),
                 Ordering::Equal => {
                     let (number, delays, raised) = (a.number, [a.least, b.least], a.raised && b.raised);
-                    (ones.next(), others.next());
+                    ones.next();
+                    others.next();
                     self.compare(now, number * PERIOD, delays, raised);
                 }
             }
