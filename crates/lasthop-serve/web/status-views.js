@@ -38,7 +38,8 @@ const STATES = [
   ['congested', 'the hop is full: no coding, at most one retransmission per packet'],
   ['breaker', 'over 30 % loss for 10 s without queueing: repair is suspended'],
   ['idle', 'nothing from the peer for 15 s, and nothing outstanding'], ['standby', 'another path carries all packets'],
-  ['untried', 'the delay of the path is unknown'], ['down', 'nothing is answered on the path'], ['unused', 'the other end has no such path'],
+  ['untried', 'the delay of the path is unknown'], ['down', 'nothing is answered on the path'],
+  ['off', 'switched off by its tier, or its data volume'], ['unused', 'the other end has no such path'],
 ];
 
 const badge = (state) => make('span', { className: `state ${BAD.includes(state) ? 'bad' : GOOD.includes(state) ? 'good' : ''}`, textContent: state });
@@ -88,17 +89,20 @@ class Part {
   }
 }
 
-const PATHS = ['path', 'state', 'address', 'rate', 'sends now', 'round trip', 'loss', 'repair', 'share', 'last contact'];
+const PATHS = ['path', 'state', 'tier', 'this month', 'address', 'rate', 'sends now', 'round trip', 'loss', 'repair', 'share', 'last contact'];
 const RULES = ['rule', 'mode', 'interface', 'connections', 'lost on the hop', 'retransmitted', 'lost before it', 'round trip, hop', 'round trip, wired', 'gain'];
 
 /** State of a peer in a word. */
 const stateOf = (peer) => (!peer.up ? 'no session' : peer.unanswered ? 'no answer' : peer.state);
 
+/** Data volume of a path with a cap in the current month. */
+const month = (path) => (path.cap_bytes == null ? '–' : `${digits(path.month_bytes / 1e9)} of ${digits(path.cap_bytes / 1e9)} GB`);
+
 /** Rows of a peer's paths. */
 function pathRows(peer, history) {
   const total = peer.paths.reduce((sum, path) => sum + path.frames.bytes, 0);
   return peer.paths.map((path) => row([
-    path.name || peer.name, cell(badge(path.state)), cell(path.address ?? '–'), rate(path.rate) + (path.finds_rate ? ' found' : ''),
+    path.name || peer.name, cell(badge(path.state)), cell(path.tier ?? '–'), cell(month(path)), cell(path.address ?? '–'), rate(path.rate) + (path.finds_rate ? ' found' : ''),
     rate(history.latest(peer.name, 'paths', path.name || peer.name)), milliseconds(path.rtt_seconds), percent(path.loss),
     percent(path.frames.bytes ? path.repair.bytes / path.frames.bytes : null), percent(total ? path.frames.bytes / total : null), ago(path.heard_seconds),
   ]));
