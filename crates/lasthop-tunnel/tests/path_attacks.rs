@@ -9,7 +9,7 @@ use crate::paths::{at, net, second};
 use common::{Net, Sent, address, millis, secs};
 use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 use lasthop_proto::time::Instant;
-use lasthop_tunnel::wire::{HEADER, OVERHEAD};
+use lasthop_tunnel::wire::{self, HEADER, Kind, OVERHEAD};
 use lasthop_tunnel::{Arrival, Drop, Origin, SocketId};
 use proptest::prelude::*;
 
@@ -49,8 +49,14 @@ fn answers(net: &mut Net, end: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     std::iter::from_fn(|| net.ends[end].tunnel.poll_transmit()).map(|sent| (sent.to, sent.bytes)).collect()
 }
 
-const fn is_sealed(bytes: &[u8]) -> bool {
-    matches!(bytes[0] & 0x0f, LINK | CONTROL)
+/// Returns the kind of a sealed datagram.
+fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    let Some(wire::Datagram::Sealed(header)) = wire::parse(bytes) else { return None };
+    Some(header.kind)
+}
+
+fn is_sealed(bytes: &[u8]) -> bool {
+    kind_of(bytes).is_some()
 }
 
 /// Returns the datagram with another path in its header.
@@ -137,7 +143,7 @@ fn copies_that_win_the_race_move_no_endpoint() {
         let at = Origin { address: address(1), socket: SocketId(path.0) };
         assert_eq!(net.ends[0].take(now, at, challenges.last().unwrap()), Arrival::Taken);
         let (to, answer) = answers(&mut net, 0).pop().unwrap();
-        assert_eq!((to, answer[0] & 0x0f), (address(1), CONTROL));
+        assert!(to == address(1) && kind_of(&answer) == Some(Kind::Control));
         assert_eq!(net.ends[1].take(now, true_address, &answer), Arrival::Taken);
         assert_eq!(endpoints(&net), home());
         assert!(works(&mut net));

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::WHO;
 use crate::daemon::snapshot::{ComparisonSnapshot, Snapshot};
 use crate::daemon::state::State;
+use crate::daemon::usage;
 
 /// Sends a request to the tunnel whose control socket is `path`.
 ///
@@ -81,7 +82,7 @@ pub(super) fn status(state: &State) -> Value {
         Mode::Tun { listen, .. } => ("tun", Some(listen.to_string()), None),
         Mode::Bridge { interface } => ("bridge", None, Some(interface.clone())),
     };
-    let (device, mode, snapshot) = (device.clone(), mode.to_owned(), state.snapshot.clone().with(&state.own));
+    let (device, mode, snapshot) = (device.clone(), mode.to_owned(), usage::add_to(state.snapshot.clone(), &state.own));
     state.status(TunnelStatus { device, mode, listen, interface, snapshot })
 }
 

@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::daemon::snapshot::{ArmSnapshot, PathSnapshot, PeerSnapshot, Snapshot};
 use crate::daemon::state::State;
+use crate::daemon::usage;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OfPeer {
@@ -62,7 +63,7 @@ pub fn encode(state: &State) -> Result<String, fmt::Error> {
     registry.register_with_unit("uptime", "Time since the tunnel started", Unit::Seconds, uptime);
     registry.register("worker_restarts", "Worker restarts", ConstCounter::new(state.restarts));
     registry.register("reloads", "Successful configuration reloads", ConstCounter::new(state.reloads));
-    register_snapshot(&mut registry, &state.snapshot.clone().with(&state.own));
+    register_snapshot(&mut registry, &usage::add_to(state.snapshot.clone(), &state.own));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)

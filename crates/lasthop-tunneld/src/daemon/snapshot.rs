@@ -8,7 +8,6 @@ use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
-use crate::daemon::usage::{PathUsage, Usages};
 use crate::engine::{Engine, Hearing};
 use crate::link::{Link, LinkCounters, Tally, shown};
 
@@ -254,18 +253,6 @@ impl ComparisonSnapshot {
 }
 
 impl Snapshot {
-    /// Returns the statistics with the data volumes of paths.
-    pub fn with(mut self, usages: &Usages) -> Self {
-        for peer in &mut self.peers {
-            for path in &mut peer.paths {
-                if let Some(usage) = usages.get(&(peer.name.clone(), path.name.clone())) {
-                    path.add_usage(usage);
-                }
-            }
-        }
-        self
-    }
-
     /// Returns the statistics of an engine.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
         let (hearings, in_front) = (engine.hearings(now), engine.in_front());
@@ -338,11 +325,6 @@ impl PathSnapshot {
             cap_bytes: None,
             month_bytes: None,
         }
-    }
-
-    /// Adds the data volume of the current month.
-    pub fn add_usage(&mut self, usage: &PathUsage) {
-        (self.cap_bytes, self.month_bytes) = (Some(usage.cap.bytes), Some(usage.bytes));
     }
 
     /// Returns whether packets are sent on the path.

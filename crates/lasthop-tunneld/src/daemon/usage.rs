@@ -83,6 +83,18 @@ impl PathUsage {
 /// Data volumes by the names of peer and path.
 pub type Usages = BTreeMap<(String, String), PathUsage>;
 
+/// Adds the data volumes of paths to statistics.
+pub fn add_to(mut snapshot: Snapshot, usages: &Usages) -> Snapshot {
+    for peer in &mut snapshot.peers {
+        for path in &mut peer.paths {
+            if let Some(usage) = usages.get(&(peer.name.clone(), path.name.clone())) {
+                (path.cap_bytes, path.month_bytes) = (Some(usage.cap.bytes), Some(usage.bytes));
+            }
+        }
+    }
+    snapshot
+}
+
 /// Meter of the paths with a cap.
 pub struct Meter {
     file: PathBuf,
