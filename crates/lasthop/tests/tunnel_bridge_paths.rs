@@ -173,8 +173,9 @@ fn two_lines_of_a_bridge_carry_a_transfer_and_a_cut_costs_no_frame() {
         std::thread::sleep(Duration::from_secs(1));
         line.cut(true);
         std::thread::sleep(Duration::from_secs(2));
-        let status = ends[0].await_status(|status| !works(status, cut));
-        assert_eq!((works(&status, 1 - cut), &status["peers"][0]["up"]), (true, &true.into()), "{status:#}");
+        // On a busy machine, an answer on the other line may be late too, for a moment.
+        let status = ends[0].await_status(|status| !works(status, cut) && works(status, 1 - cut));
+        assert_eq!(&status["peers"][0]["up"], &true, "{status:#}");
         line.cut(false);
         transfer.end();
         flow.must_be_whole(&format!("line {} cut for 2 s", cut + 1));
