@@ -89,7 +89,7 @@ class Part {
   }
 }
 
-const PATHS = ['path', 'state', 'tier', 'this month', 'address', 'rate', 'sends now', 'round trip', 'loss', 'repair', 'share', 'last contact'];
+const PATHS = ['path', 'state', 'address', 'rate', 'sends now', 'round trip', 'loss', 'repair', 'share', 'last contact', 'tier', 'this month'];
 const RULES = ['rule', 'mode', 'interface', 'connections', 'lost on the hop', 'retransmitted', 'lost before it', 'round trip, hop', 'round trip, wired', 'gain'];
 
 /** State of a peer in a word. */
@@ -102,9 +102,10 @@ const month = (path) => (path.cap_bytes == null ? '–' : `${digits(path.month_b
 function pathRows(peer, history) {
   const total = peer.paths.reduce((sum, path) => sum + path.frames.bytes, 0);
   return peer.paths.map((path) => row([
-    path.name || peer.name, cell(badge(path.state)), cell(path.tier ?? '–'), cell(month(path)), cell(path.address ?? '–'), rate(path.rate) + (path.finds_rate ? ' found' : ''),
+    path.name || peer.name, cell(badge(path.state)), cell(path.address ?? '–'), rate(path.rate) + (path.finds_rate ? ' found' : ''),
     rate(history.latest(peer.name, 'paths', path.name || peer.name)), milliseconds(path.rtt_seconds), percent(path.loss),
     percent(path.frames.bytes ? path.repair.bytes / path.frames.bytes : null), percent(total ? path.frames.bytes / total : null), ago(path.heard_seconds),
+    cell(path.tier ?? '–'), cell(month(path)),
   ]));
 }
 
