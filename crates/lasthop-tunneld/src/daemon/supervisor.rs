@@ -108,27 +108,30 @@ const METER: Duration = Duration::from_millis(250);
 impl Supervisor {
     /// Adds the data volumes of paths, and limits paths whose cap is nearly or entirely used.
     fn meter(&mut self, team: &mut Team<Self>) {
-        let (tunnel, snapshot) = {
-            let state = team.state().lock();
-            let has_caps = state.configuration.peers.iter().flat_map(|peer| &peer.paths).any(|path| path.cap.is_some());
-            let paths = || state.snapshot.peers.iter().flat_map(|peer| &peer.paths);
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let orders = {
+            let mut state = team.state().lock();
+            let (tunnel, snapshot) = (&state.configuration, &state.snapshot);
+            let has_caps = tunnel.peers.iter().flat_map(|peer| &peer.paths).any(|path| path.cap.is_some());
+            let mut paths = snapshot.peers.iter().flat_map(|peer| &peer.paths);
             // A reload may have removed the caps of limited paths.
-            if !has_caps && paths().all(|path| Some(path.limit.as_str()) == Tier::Primary.name()) {
+            if !has_caps && paths.all(|path| Some(path.limit.as_str()) == Tier::Primary.name()) {
                 return;
             }
-            (state.configuration.clone(), state.snapshot.clone())
+            self.meter.add(wall, tunnel, snapshot);
+            let usages = self.meter.usages(tunnel);
+            let orders = limits(snapshot, &usages);
+            state.own = usages;
+            orders
         };
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.meter.add(wall, &tunnel, &snapshot);
+        // Without the lock: the disk may be slow.
         self.meter.store(Instant::now());
-        let usages = self.meter.usages(&tunnel);
-        for order in limits(&snapshot, &usages) {
+        for order in orders {
             if let Some(worker) = team.keeper().working() {
                 // A worker that does not receive it does not report the limit, and gets it again.
                 let _ = worker.channel.send(&order);
             }
         }
-        team.state().lock().own = usages;
     }
 }
 
