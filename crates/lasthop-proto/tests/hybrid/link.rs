@@ -9,6 +9,8 @@ use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
 pub fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -243,4 +245,19 @@ fn drain(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
     });
     assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");
     outputs
+}
+
+/// Returns the packets of flow 0 that arrived at end 1, after checking that each arrived at most once, and in order while
+/// none was passed on early or given up.
+pub fn once_and_in_order(link: &Link<'_>) -> Result<Vec<u32>, TestCaseError> {
+    let numbers = link.numbers(1, 0);
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    prop_assert_eq!(sorted.len(), numbers.len(), "a packet arrived twice");
+    let counters = [link.ends[0].hop().counters(), link.ends[1].hop().counters()];
+    if counters[1].released == 0 && counters[0].given_up == 0 {
+        prop_assert!(numbers.is_sorted());
+    }
+    Ok(numbers)
 }

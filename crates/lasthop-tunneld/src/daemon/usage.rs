@@ -134,7 +134,7 @@ impl Meter {
             let more = if count < before { count } else { count - before };
             let month = Month::of(wall, cap.day);
             let stored = self.entry(peer, path, month);
-            // A clock that is not set yet ends no month.
+            // A machine without a battery-backed clock starts in 1970: an earlier month does not reset the count.
             if stored.month < month {
                 (stored.month, stored.bytes) = (month, 0);
             }
@@ -195,7 +195,7 @@ fn caps(tunnel: &Tunnel) -> impl Iterator<Item = (&str, &str, Cap)> {
     })
 }
 
-/// Reads the file. One that is missing or damaged has no volumes.
+/// Reads the file. A missing or damaged file yields no volumes.
 fn read(file: &Path) -> Content {
     let text = match fs::read(file) {
         Ok(text) => text,

@@ -14,6 +14,7 @@ use crate::time::{Duration, Instant};
 /// A path. Each path has its own packet numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
+    /// Terms on which both ends use the path.
     pub terms: Terms,
     /// Bytes that the hop adds to each packet.
     pub header: u16,

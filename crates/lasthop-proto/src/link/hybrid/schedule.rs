@@ -54,7 +54,8 @@ impl Targets {
     pub fn of(&self, again: &Again) -> Option<PathId> {
         let besides =
             |[first, second]: [Option<PathId>; 2], path: PathId| if first == Some(path) { second } else { first };
-        // A planned copy may have lost its path: it must not wait for it in front of others.
+        // A copy whose path can no longer carry it takes the best one. Otherwise it would block the retransmissions
+        // behind it.
         let all = |path: PathId| self.all.and_then(|all| all[path.index()]);
         match again.to {
             Target::Best => self.bulk[0],
