@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::WHO;
-use crate::daemon::snapshot::{ComparisonSnapshot, Snapshot};
+use crate::daemon::snapshot::{ComparisonSnapshot, PathSnapshot, Snapshot};
 use crate::daemon::state::State;
 use crate::daemon::usage;
 
@@ -73,6 +73,9 @@ pub struct PeerReport {
     /// Comparison with unrepaired flows, if enabled.
     #[serde(flatten)]
     pub comparison: Option<ComparisonSnapshot>,
+    /// Statistics of each path, of a peer with several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathSnapshot>,
 }
 
 /// Returns state and statistics.
@@ -86,12 +89,15 @@ pub(super) fn status(state: &State) -> Value {
     state.status(TunnelStatus { device, mode, listen, interface, snapshot })
 }
 
-/// Combines each peer's configuration with the results of its comparison.
+/// Combines each peer's configuration with the results of its comparison, and the statistics of its paths.
 pub(super) fn report(state: &State) -> Value {
+    let snapshot = usage::add_to(state.snapshot.clone(), &state.own);
     let peer = |peer: &Peer| {
-        let found = state.snapshot.peers.iter().find(|snapshot| snapshot.name == peer.name);
+        let found = snapshot.peers.iter().find(|snapshot| snapshot.name == peer.name);
         let comparison = found.and_then(|snapshot| snapshot.comparison);
-        PeerReport { name: peer.name.clone(), ab: peer.ab.get(), comparison }
+        let paths = found.map_or(&[][..], |snapshot| &snapshot.paths);
+        let paths = if paths.len() < 2 { Vec::new() } else { paths.to_vec() };
+        PeerReport { name: peer.name.clone(), ab: peer.ab.get(), comparison, paths }
     };
     json!(Report { peers: state.configuration.peers.iter().map(peer).collect() })
 }

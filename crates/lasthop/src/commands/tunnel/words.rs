@@ -32,7 +32,7 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
     let (more, mut lines) = (&answer.more, head(answer));
     for (index, peer) in more.snapshot.peers.iter().enumerate() {
         lines.push(state(peer));
-        lines.extend(paths(peer).into_iter().map(|line| format!("  {line}")));
+        lines.extend(paths(&peer.paths).into_iter().map(|line| format!("  {line}")));
         if peer.traffic.frames.packets + peer.traffic.received.packets > 0 {
             lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
         }
@@ -46,7 +46,7 @@ pub fn summary(answer: &Status) -> String {
     let mut lines = head(answer);
     for peer in &answer.more.snapshot.peers {
         lines.push(state(peer));
-        lines.extend(paths(peer).into_iter().map(|line| format!("  {line}")));
+        lines.extend(paths(&peer.paths).into_iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
 }
@@ -109,11 +109,11 @@ fn heard(seconds: Option<f64>) -> String {
 }
 
 /// Describes each of several paths.
-fn paths(peer: &PeerSnapshot) -> Vec<String> {
-    if peer.paths.len() < 2 {
+fn paths(paths: &[PathSnapshot]) -> Vec<String> {
+    if paths.len() < 2 {
         return Vec::new();
     }
-    let total: u64 = peer.paths.iter().map(|path| path.frames.bytes).sum();
+    let total: u64 = paths.iter().map(|path| path.frames.bytes).sum();
     let path = |path: &PathSnapshot| {
         let PathSnapshot { name, state, loss, .. } = path;
         let address = path.address.as_deref().unwrap_or("?");
@@ -135,7 +135,7 @@ fn paths(peer: &PeerSnapshot) -> Vec<String> {
             heard(path.heard_seconds)
         )
     };
-    peer.paths.iter().map(path).collect()
+    paths.iter().map(path).collect()
 }
 
 fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSnapshot) -> Vec<String> {
@@ -176,9 +176,11 @@ fn traffic(answer: &Status, before: Option<&Status>, index: usize, peer: &PeerSn
 pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
     let mut lines = Vec::new();
     for peer in &answer.peers {
-        let PeerReport { name, ab, comparison } = peer;
+        let PeerReport { name, ab, comparison, .. } = peer;
+        let lines_of_paths = paths(&peer.paths).into_iter().map(|line| format!("  {line}"));
         if *ab == 0.0 {
             lines.push(format!("{name}: no unrepaired flows to compare with (`ab` is 0)"));
+            lines.extend(lines_of_paths);
             continue;
         }
         let comparison = comparison.unwrap_or_default();
@@ -194,6 +196,7 @@ pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
         lines.extend(promise.map(|promise| format!("  {}", Beside::of_peer(&json!(peer), promise).words())));
         let details = [delay(&comparison), loss(&comparison)];
         lines.extend(details.into_iter().flatten().map(|line| format!("  {line}")));
+        lines.extend(lines_of_paths);
     }
     lines.join("\n") + "\n"
 }
@@ -309,6 +312,9 @@ mod tests {
             ]
         );
         assert!(!status(&answer(vec![path("", "repairing", 610)]), None).contains("path :"));
+        let reported = json!({ "peers": [{ "name": "hub", "ab": 0.0, "paths": both["peers"][0]["paths"] }] });
+        let text = report(&reported, None);
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), lines);
     }
 
     #[test]
