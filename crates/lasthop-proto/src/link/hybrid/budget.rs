@@ -256,7 +256,12 @@ impl Budget {
 
     /// Returns whether coded frames ahead of losses are worthwhile: there are losses, and coded frames were useful.
     pub fn is_on(&self, now: Instant) -> bool {
-        self.loss() >= ON && now >= self.off_until
+        self.loss() >= ON && self.was_useful(now)
+    }
+
+    /// Returns whether coded frames were useful lately, as far as any were sent.
+    pub fn was_useful(&self, now: Instant) -> bool {
+        now >= self.off_until
     }
 
     /// Returns whether redundancy that takes `time` on the hop fits its share now.

@@ -4,13 +4,21 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::numbers::{Symbol, Window};
+use super::numbers::{PathId, Symbol, Window};
 
 /// Maximum number of symbols in a combination, and number of symbols that an end stores for decoding.
 pub const WINDOW: usize = 128;
 
 /// Maximum number of symbols that a decoder solves for at a time.
 pub const UNKNOWN: usize = 32;
+
+/// Number of symbols that a decoder stores: of one path, and of several, on which packets and combinations arrive out of
+/// order.
+const STORED: u64 = 2 * WINDOW as u64;
+const STORED_OF_MANY: u64 = 16 * WINDOW as u64;
+
+/// Maximum number of combinations that wait for packets on other paths.
+const MOST_WAITING: usize = 64;
 
 /// x⁸ + x⁴ + x³ + x² + 1, under which 2 generates the field.
 const POLYNOMIAL: u16 = 0x11d;
@@ -127,13 +135,16 @@ impl<C: Coded> Encoder<C> {
         (first < end).then(|| Window { first: Symbol(first), count: (end - first) as u8 })
     }
 
+    /// Returns the next key of a combination that is not the plain sum.
+    pub fn next_key(&mut self) -> u8 {
+        self.key = self.key % 255 + 1;
+        self.key
+    }
+
     /// Returns the `nth` combination over a window: its key, the sum, and the length of the longest packet in it, in
     /// bytes. The first, 0, is the plain sum.
     pub fn combine(&mut self, window: Window, nth: u8) -> (u8, C, u32) {
-        if nth > 0 {
-            self.key = self.key % 255 + 1;
-        }
-        let key = if nth == 0 { 0 } else { self.key };
+        let key = if nth == 0 { 0 } else { self.next_key() };
         let (mut sum, mut longest) = (C::zero(), 0);
         for number in window.numbers() {
             let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
@@ -191,6 +202,15 @@ pub(super) enum Gain {
     Rank,
 }
 
+/// A combination of too many missing symbols, of which most are expected soon.
+#[derive(Clone, Debug)]
+struct Waiting<C> {
+    path: PathId,
+    window: Window,
+    key: u8,
+    sum: C,
+}
+
 /// The last symbols that arrived, and combinations of those that did not.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder<C> {
@@ -198,14 +218,24 @@ pub(super) struct Decoder<C> {
     first: u64,
     known: VecDeque<Option<C>>,
     equations: Vec<Equation<C>>,
+    /// Maximum number of `known`.
+    stored: u64,
+    waiting: VecDeque<Waiting<C>>,
 }
 
 impl<C: Coded> Decoder<C> {
     pub fn new() -> Self {
-        Self { first: 0, known: VecDeque::new(), equations: Vec::new() }
+        Self { first: 0, known: VecDeque::new(), equations: Vec::new(), stored: STORED, waiting: VecDeque::new() }
     }
 
-    /// Returns the number of stored symbols, at most twice [`WINDOW`], and of equations, at most [`UNKNOWN`].
+    /// Prepares for symbols and combinations that arrive on several paths: more symbols are stored, and combinations wait
+    /// for packets.
+    pub fn widen(&mut self) {
+        self.stored = STORED_OF_MANY;
+    }
+
+    /// Returns the number of stored symbols, at most twice [`WINDOW`] (16 times with several paths), and of equations, at
+    /// most [`UNKNOWN`].
     pub fn size(&self) -> (usize, usize) {
         (self.known.len(), self.equations.len())
     }
@@ -217,13 +247,14 @@ impl<C: Coded> Decoder<C> {
     /// Advances the stored range to include a symbol; returns `false` if the symbol is too old.
     fn reach(&mut self, symbol: u64) -> bool {
         let Some(ahead) = symbol.checked_sub(self.first) else { return false };
-        let excess = ahead.saturating_sub(2 * WINDOW as u64 - 1);
+        let excess = ahead.saturating_sub(self.stored - 1);
         if excess > 0 {
             let gone = (excess as usize).min(self.known.len());
             self.known.drain(..gone);
             self.first += excess;
             let first = self.first;
             self.equations.retain(|equation| equation.terms.iter().all(|term| term.0 >= first));
+            self.waiting.retain(|waiting| waiting.window.first.0 >= first);
         }
         let index = (symbol - self.first) as usize;
         if self.known.len() <= index {
@@ -239,6 +270,40 @@ impl<C: Coded> Decoder<C> {
         }
         self.learn(symbol.0, coded);
         self.solve(restored);
+    }
+
+    /// Processes a combination that arrived on one of several paths. If most of its symbols are missing, it waits for them
+    /// ([`Self::poll_waiting`]). Adds the symbols that it restores to `restored`.
+    pub fn on_repair_among(
+        &mut self,
+        path: PathId,
+        window: Window,
+        key: u8,
+        sum: C,
+        restored: &mut Vec<(Symbol, C)>,
+    ) -> Gain {
+        if self.missing(window) <= UNKNOWN {
+            return self.on_repair(window, key, sum, restored);
+        }
+        if self.waiting.len() == MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Waiting { path, window, key, sum });
+        Gain::None
+    }
+
+    /// Returns the number of missing symbols of a window.
+    fn missing(&self, window: Window) -> usize {
+        window.numbers().filter(|symbol| self.get(*symbol).is_none()).count()
+    }
+
+    /// Processes the oldest combination that waits, if enough packets have arrived. Returns its path if it was useful.
+    pub fn poll_waiting(&mut self, restored: &mut Vec<(Symbol, C)>) -> Option<PathId> {
+        if self.missing(self.waiting.front()?.window) > UNKNOWN {
+            return None;
+        }
+        let Waiting { path, window, key, sum } = self.waiting.pop_front()?;
+        (self.on_repair(window, key, sum, restored) == Gain::Rank).then_some(path)
     }
 
     /// Processes a combination that arrived. Adds the symbols that it restores to `restored`.

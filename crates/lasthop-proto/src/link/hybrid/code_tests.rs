@@ -94,6 +94,37 @@ fn a_sum_restores_one() {
     assert_eq!(rig.decoder.size(), (20, 0));
 }
 
+/// A combination that arrives on a faster path waits until most of its packets have arrived on the slower one.
+#[test]
+fn combinations_wait_for_packets_on_other_paths() {
+    let mut rig = Rig::new();
+    rig.decoder.widen();
+    (0..100).for_each(|number| rig.encoder.push(symbol(number), 100));
+    let window = rig.encoder.window(Symbol(0), Symbol(100)).unwrap();
+    let (key, sum, _) = rig.encoder.combine(window, 1);
+    assert_eq!(rig.decoder.on_repair_among(PathId(1), window, key, sum, &mut rig.restored), Gain::None);
+    let mut useful = None;
+    for number in (0..100).filter(|number| *number != 40) {
+        rig.decoder.on_symbol(Symbol(number), symbol(number), &mut rig.restored);
+        useful = useful.or(rig.decoder.poll_waiting(&mut rig.restored));
+    }
+    assert_eq!((useful, rig.restored), (Some(PathId(1)), vec![(Symbol(40), symbol(40))]));
+}
+
+/// The other end of several paths may send any number of combinations of packets that never arrive.
+#[test]
+fn waiting_combinations_are_bounded() {
+    let mut rig = Rig::new();
+    rig.decoder.widen();
+    for number in 0..1000 {
+        let window = Window { first: Symbol(number), count: WINDOW as u8 };
+        rig.decoder.on_repair_among(PathId(0), window, 1, [1; 4], &mut rig.restored);
+        assert!(rig.decoder.poll_waiting(&mut rig.restored).is_none() && rig.decoder.waiting.len() <= MOST_WAITING);
+    }
+    rig.decoder.on_symbol(Symbol(1 << 20), symbol(0), &mut rig.restored);
+    assert_eq!((rig.decoder.waiting.len(), rig.restored), (0, vec![]));
+}
+
 /// Two of three missing: the third equation is not needed; a late symbol solves for the other.
 #[test]
 fn equations_add_up() {

@@ -133,6 +133,10 @@ pub struct Hop<I: Item> {
     block: Option<(Symbol, Instant)>,
     /// Coded frames among new packets ([`Repair::Adaptive`]).
     ahead: Ahead,
+    /// Path on which a coded frame is due, if there are several.
+    coded_on: Option<PathId>,
+    /// Time until which packets are stored for decoding, if there are several paths.
+    decodes_until: Option<Instant>,
     /// Time at which repair is decided after the last packet was sent ([`Repair::Adaptive`]).
     idle: Option<Instant>,
     out: VecDeque<I>,
@@ -160,6 +164,8 @@ impl<I: Item> Hop<I> {
             coded: None,
             block: None,
             ahead: Ahead::default(),
+            coded_on: None,
+            decodes_until: None,
             idle: None,
             out: VecDeque::new(),
             counters: Counters::default(),
@@ -184,6 +190,7 @@ impl<I: Item> Hop<I> {
     }
 
     fn add_path(&mut self, rate: RateRule, header: u16) {
+        self.decoder.widen();
         let first = self.path(PathId::FIRST);
         let (lag, is_watched) = (first.control.pacer.lag(), first.sent.is_watched());
         let mut path = Path::new(rate, header, reports(&self.config));
@@ -247,7 +254,7 @@ impl<I: Item> Hop<I> {
     }
 
     fn codes(&self) -> bool {
-        !matches!(self.config.repair, Repair::Repeat) && !self.is_multipath()
+        !matches!(self.config.repair, Repair::Repeat)
     }
 
     const fn is_airmail(&self) -> bool {
@@ -277,13 +284,14 @@ impl<I: Item> Hop<I> {
 
     /// Returns the parameters of the repair of losses on a path.
     fn repair_rule(&self, now: Instant, path: PathId) -> RepairRule {
-        let (code, rate) = if self.is_multipath() {
-            (None, self.total_rate())
+        let (plan, rate) = if self.is_multipath() {
+            (self.plan_among(now), self.total_rate())
         } else {
             (self.plan_ahead(now, path), self.path(path).control.rate())
         };
         let path = self.path(if self.is_multipath() { self.best_path(now, None) } else { path });
         let frame = path.control.pacer.time_for(1500);
+        let span_frame = if self.is_multipath() { limits::frame_time(rate) } else { frame };
         let rounds = path.control.repeats(now);
         RepairRule {
             trip: self.longest_trip(),
@@ -293,7 +301,7 @@ impl<I: Item> Hop<I> {
             most: if self.is_airmail() || rounds <= 1 { 1 } else { u8::MAX },
             rounds,
             rate,
-            code: code.map_or(Duration::ZERO, |plan| frame.saturating_mul(plan.span)),
+            code: plan.map_or(Duration::ZERO, |plan| span_frame.saturating_mul(plan.span)),
         }
     }
 }

@@ -179,6 +179,11 @@ impl Path {
         self.first_delay
     }
 
+    /// Records that a coded frame received on the path was useful.
+    pub fn on_useful_code(&mut self) {
+        self.useful = self.useful.wrapping_add(1);
+    }
+
     /// Returns by how much the mean one-way delay plus that offset exceeds `least` microseconds, in nanoseconds; 0 if it is
     /// unknown.
     pub fn one_way(&self, least: u32) -> i64 {

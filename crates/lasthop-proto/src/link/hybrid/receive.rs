@@ -15,6 +15,9 @@ use super::transmissions::{Acked, Arrival};
 use super::{Hop, couple};
 use crate::time::{Duration, Instant};
 
+/// Time after a coded frame for which arriving packets are stored for decoding, if there are several paths.
+const DECODES: Duration = Duration::from_secs(10);
+
 impl<I: Item> Hop<I> {
     /// Processes a frame that arrives on a path.
     pub fn handle_frame(&mut self, now: Instant, path: PathId, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
@@ -39,11 +42,15 @@ impl<I: Item> Hop<I> {
         }
         match frame {
             Frame::Data(symbol, label, item) => {
-                let coded = self.codes().then(|| item.encode(label));
+                let decodes = !is_multipath || self.decodes_until.is_some_and(|until| now < until);
+                let coded = (decodes && self.codes()).then(|| item.encode(label));
                 let intake = self.take(now, symbol, label, item);
                 if let Some(coded) = coded.filter(|_| intake != Intake::Beyond) {
                     let mut restored = Vec::new();
                     self.decoder.on_symbol(symbol, coded, &mut restored);
+                    if let Some(path) = self.decoder.poll_waiting(&mut restored) {
+                        self.path_mut(path).on_useful_code();
+                    }
                     self.take_restored(now, restored);
                 }
             }
@@ -55,9 +62,14 @@ impl<I: Item> Hop<I> {
                     return;
                 }
                 let mut restored = Vec::new();
-                if self.decoder.on_repair(window, key, sum, &mut restored) == Gain::Rank {
-                    let state = self.path_mut(path);
-                    state.useful = state.useful.wrapping_add(1);
+                let gain = if is_multipath {
+                    self.decodes_until = Some(now + DECODES);
+                    self.decoder.on_repair_among(path, window, key, sum, &mut restored)
+                } else {
+                    self.decoder.on_repair(window, key, sum, &mut restored)
+                };
+                if gain == Gain::Rank {
+                    self.path_mut(path).on_useful_code();
                 }
                 self.take_restored(now, restored);
             }
@@ -259,7 +271,7 @@ impl<I: Item> Hop<I> {
         let Some(newest) = self.symbols.newest() else { return };
         let (first, end) = (self.symbols.floor(), Symbol(newest.0 + 1));
         let many = end.0 - first.0 <= WINDOW as u64 && first < newest;
-        if self.codes() && many && self.path(path).control.may_code(now) {
+        if self.codes() && !self.is_multipath() && many && self.path(path).control.may_code(now) {
             self.coded = Some(Due { first, end, sent: 0, count: 1, why: Why::Probe, yields: Yields::Never });
         } else {
             self.symbols.copies(now, newest, Why::Probe, 1, Duration::ZERO);

@@ -2,12 +2,13 @@
 
 use super::ahead::{self, Plan};
 use super::budget::{SINGLE, expected_losses};
-use super::code::{UNKNOWN, WINDOW};
+use super::code::{Coded, UNKNOWN, WINDOW, coefficient};
 use super::frame::{Frame, Item, Why};
 use super::limits;
-use super::numbers::{PathId, Symbol};
+use super::numbers::{PathId, Symbol, Window};
 use super::path::Path;
-use super::settings::Repair;
+use super::settings::{Multipath, Repair};
+use super::symbols::Rank;
 use super::{Hop, Outgoing};
 use crate::time::{Duration, Instant};
 
@@ -89,6 +90,68 @@ impl<I: Item> Hop<I> {
             // No plain sum: sums over overlapping windows with the same losses are equal.
             self.coded = Some(Due { first, end, sent: 1, count: 2, why: Why::Redundancy, yields: Yields::Never });
         }
+    }
+
+    /// Returns the plan of the coded frames among new packets on several paths, if there are any.
+    pub(super) fn plan_among(&self, now: Instant) -> Option<Plan> {
+        if self.config.repair != Repair::Adaptive || self.multipath != Multipath::Bond {
+            return None;
+        }
+        let usable = || self.path_ids().filter(|path| self.is_usable(*path)).map(|path| self.path(path));
+        let trip = usable().map(|path| path.detector.shortest()).min()?;
+        let (mut rate, mut lost, mut runs) = (0_u128, 0, 0);
+        for Path { control, budget, .. } in usable() {
+            if !control.may_code(now) {
+                return None;
+            }
+            let of_path = u128::from(control.rate()) * u128::from(budget.loss());
+            (rate, lost) = (rate + u128::from(control.rate()), lost + of_path);
+            runs += of_path * u128::from(budget.run());
+        }
+        if lost == 0 || !usable().any(|path| path.budget.is_on(now)) {
+            return None;
+        }
+        let span = ahead::span(rate as u64, trip)?;
+        Plan::new(span, (lost / rate.max(1)) as u64, (runs / lost) as u64)
+    }
+
+    /// Records a packet sent on one of several paths, which carries a coded frame next if one is due.
+    pub(super) fn code_among(&mut self, now: Instant, path: PathId) {
+        let Some(plan) = self.plan_among(now) else { return };
+        if self.ahead.on_packet(plan) && self.coded_on.is_none() && self.path(path).budget.was_useful(now) {
+            self.coded_on = Some(path);
+        }
+    }
+
+    /// Sends a coded frame that is due on one of several paths. It covers the packets before the one that this path would
+    /// send next: packets that other paths deliver until the coded frame arrives.
+    pub(super) fn send_coded_among(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
+        if self.coded_on != Some(path) {
+            return None;
+        }
+        self.coded_on = None;
+        let plan = self.plan_among(now).filter(|_| self.is_usable(path))?;
+        let end = self.symbols.staged_at(Rank::Bulk, self.packets_before(now, path) as usize);
+        let key = self.encoder.next_key();
+        let (first, packets) = self.symbols.stored_before(end, plan.span.min(WINDOW as u64));
+        let (mut sum, mut bytes, mut count) = (I::Coded::zero(), 0, 0);
+        for (symbol, item, label) in packets {
+            sum.add_scaled(coefficient(key, symbol), &item.encode(label));
+            (bytes, count) = (item.bytes().max(bytes), count + 1);
+        }
+        if count == 0 {
+            return None;
+        }
+        let state = self.path_mut(path);
+        let time = state.control.pacer.time_for(bytes);
+        if !state.budget.allows(now, time) {
+            return None;
+        }
+        state.budget.spend(now, time);
+        state.budget.on_coded(now);
+        self.counters.redundant += 1;
+        let frame = Frame::Repair(Window { first, count }, key, sum);
+        Some(self.send(now, path, frame, None, Why::Redundancy, bytes + 2))
     }
 
     /// Sends repair for the last packets when none are waiting: as much as the loss rate suggests.

@@ -204,7 +204,7 @@ impl<I: Item> Hop<I> {
 
     /// Returns the number of packets that other usable paths deliver before a packet that this path carries at `now`. No
     /// path is faster than this one by more than this one's delay, whatever the other end reports on it.
-    fn packets_before(&self, now: Instant, path: PathId) -> u64 {
+    pub(super) fn packets_before(&self, now: Instant, path: PathId) -> u64 {
         let state = self.path(path);
         let (own, delay) = (self.arrival(now, state), self.delay(state));
         let least = delay.saturating_sub_unsigned(state.detector.round_trip().saturating_mul(TRUSTED).as_nanos());
@@ -276,6 +276,7 @@ impl<I: Item> Hop<I> {
             } else if class == Class::RealTime {
                 self.copy_light(now, path, flow, *symbol, outgoing.bytes);
             }
+            self.code_among(now, path);
         }
         Some(outgoing)
     }

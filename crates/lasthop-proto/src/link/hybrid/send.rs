@@ -43,7 +43,8 @@ impl<I: Item> Hop<I> {
             return Some(self.send(now, path, Frame::Floor(floor), None, Why::Control, 0));
         }
         let outgoing = if self.is_multipath() {
-            self.send_again(now, path).or_else(|| self.send_staged(now, path))
+            let again = self.send_again(now, path).or_else(|| self.send_coded_among(now, path));
+            again.or_else(|| self.send_staged(now, path))
         } else {
             let again = self.send_again(now, path).or_else(|| self.send_coded(now, path));
             again.or_else(|| self.send_new(now, path))
@@ -58,7 +59,11 @@ impl<I: Item> Hop<I> {
     fn press(&self, path: PathId) -> Press {
         let pace = self.path(path).control.pacer.next();
         let due = [self.symbols.floor_due(), self.symbols.next_again()].into_iter().flatten().any(|at| at <= pace);
-        if due || self.has_new() || self.coded.is_some() { Press::Frames } else { Press::Nothing }
+        if due || self.has_new() || self.coded.is_some() || self.coded_on.is_some() {
+            Press::Frames
+        } else {
+            Press::Nothing
+        }
     }
 
     /// Returns whether packets wait that have not been sent.
@@ -252,7 +257,7 @@ impl<I: Item> Hop<I> {
             state.must_probe().then_some(pace),
             self.symbols.floor_due().and_then(wants),
             self.symbols.next_again().and_then(wants),
-            if self.has_new() { wants(pace) } else { None },
+            if self.has_new() || self.coded_on == Some(path) { wants(pace) } else { None },
         ]
         .into_iter()
         .flatten()

@@ -196,6 +196,24 @@ impl<I: Item> Symbols<I> {
         self.staged[rank as usize].len()
     }
 
+    /// Returns the symbol at `index` among those of that rank that have not been sent; the next new one if there is none.
+    pub fn staged_at(&self, rank: Rank, index: usize) -> Symbol {
+        self.staged[rank as usize].get(index).copied().unwrap_or_else(|| self.next_symbol())
+    }
+
+    /// Returns the longest run of stored packets that ends before `end`, of at most `count` packets, and its first symbol.
+    pub fn stored_before(&self, end: Symbol, count: u64) -> (Symbol, impl Iterator<Item = (Symbol, &I, Label)>) {
+        let end = end.0.clamp(self.base, self.next_symbol().0);
+        let stored = |symbol: u64| self.carried.get((symbol - self.base) as usize).and_then(|it| it.item.as_ref());
+        let start = end.saturating_sub(count).max(self.base).min(end);
+        let first = (start..end).rev().take_while(|symbol| stored(*symbol).is_some()).last().unwrap_or(end);
+        let stored = self.carried.range((first - self.base) as usize..(end - self.base) as usize);
+        let packets = (first..end).zip(stored);
+        let packets =
+            packets.filter_map(|(symbol, carried)| Some((Symbol(symbol), carried.item.as_ref()?, carried.label)));
+        (Symbol(first), packets)
+    }
+
     /// Returns the symbol at `index` among those of that rank that have not been sent; it is sent now.
     pub fn send_staged(&mut self, now: Instant, rank: Rank, index: usize) -> Option<Load<I>> {
         let symbol = self.staged[rank as usize].remove(index)?;
