@@ -10,7 +10,7 @@
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
     answer PORT                 as `echo`, for any number of connections, until SIGTERM
     ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
-    call ADDRESS PORT SECONDS RATE   sends numbered datagrams with their time, RATE a second
+    call ADDRESS PORT SECONDS RATE [SIZE]   sends numbered datagrams of SIZE (160) bytes with their time, RATE a second
     hear PORT SECONDS           receives them for so long
     stream ADDRESS PORT SECONDS MBPS CONTROL   as `send`, at a constant rate, in pieces every 10 ms
     watch PORT SECONDS          takes one connection, and records gaps between arrivals
@@ -198,14 +198,14 @@ def ask(address, port, count, seconds):
     return {"us": times + [1e6 * (now - start) for start in begun.values()]}
 
 
-def call(address, port, seconds, rate):
+def call(address, port, seconds, rate, size=160):
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     begun, sent = time.monotonic(), 0
     while (now := time.monotonic()) < begun + float(seconds):
         if now < begun + sent / float(rate):
             time.sleep(begun + sent / float(rate) - now)
             continue
-        sender.sendto(struct.pack("!Id", sent, now) + bytes(148), (address, int(port)))
+        sender.sendto(struct.pack("!Id", sent, now) + bytes(int(size) - 12), (address, int(port)))
         sent += 1
     return {"sent": sent}
 

@@ -6,6 +6,7 @@
     sudo python3 benches/live/tunnel_paths.py --measure hops            # one long or fast lossy hop: 15 minutes
     sudo python3 benches/live/tunnel_paths.py --measure cut             # failover of a call
     sudo python3 benches/live/tunnel_paths.py --measure calls           # a call over two lines that lose 5 %
+    sudo python3 benches/live/tunnel_paths.py --measure datagrams       # datagrams over one long lossy line
     sudo python3 benches/live/tunnel_paths.py --measure flows           # 16 flows at once over two lines
     sudo python3 benches/live/tunnel_paths.py --measure stream          # live video in bursts of losses, and in a cut
 
@@ -18,6 +19,8 @@ hops    transfer over one line, for the hops of benches/moving/long_hops.py; the
 cut     datagrams every 5 ms, as of a call, while each line in turn forwards nothing for 5 s
 calls   a call from van to hub over two lines that lose 5 % each: without a tunnel on the better line, with engarde, which
         sends each datagram on all lines (if engarde-client and engarde-server are installed), and with the tunnel
+datagrams  over a line of 20 Mbps and 150 ms each way: 5 Mbps at 29 % loss, of which 1 % may be lost, and a call at 10 %, of
+        which 0.1 % may be lost or a round trip of 300 ms later than without losses
 flows   as pairs, 16 flows together, beside 90 % of the sum of the rates
 stream  8 Mbps over TCP: over one line whose losses come in bursts, and over two while the first forwards nothing for 30 s
 
@@ -253,11 +256,11 @@ def cut(args):
         yield name, row
 
 
-def heard(sender_space, receiver_space, address, seconds, to=PORT):
-    """Returns the share of a call's datagrams that are lost, in percent, and percentiles of their delay."""
+def heard(sender_space, receiver_space, address, seconds, to=PORT, rate=200, size=160):
+    """Returns the share of `rate` datagrams a second that are lost, in percent, and percentiles of their delay."""
     with end(receiver_space, "hear", PORT, seconds + 2) as receiver:
         receiver.line()
-        with end(sender_space, "call", address, to, seconds, 200) as sender:
+        with end(sender_space, "call", address, to, seconds, rate, size) as sender:
             sent = sender.result(seconds + 40)["sent"]
         result = receiver.result(seconds + 40)
     lost = sent - len(result["numbers"])
@@ -317,6 +320,16 @@ def calls(args):
         yield f"tunnel, {multipath}", lambda multipath=multipath: tunnelled(multipath, links)
 
 
+def datagrams(args):
+    """As `pairs`, for datagrams over one long lossy line."""
+    for loss, rate, size in ((29, 520, 1200), (10, 50, 172)):
+        def row(loss=loss, rate=rate, size=size):
+            links = {"a": (20, link(20, 150, 1500, f'{{ model = "uniform", frame_loss = "{loss} %" }}'))}
+            with tunnel(args, links, args.seed) as (_, outside):
+                return heard(outside["hub"], outside["van"], INNER["van"], args.seconds or 60, rate=rate, size=size)
+        yield f"{rate * size * 8e-6:.2g} Mbps, {loss} % lost", row
+
+
 def flows(args):
     """As `pairs`, for 16 flows at once."""
     for name, _, *lines in bundles.PROFILES:
@@ -356,7 +369,7 @@ def stream(args):
         yield name, row
 
 
-MEASURES = {measure.__name__: measure for measure in (pairs, hops, cut, calls, flows, stream)}
+MEASURES = {measure.__name__: measure for measure in (pairs, hops, cut, calls, datagrams, flows, stream)}
 
 
 def shown(value):
