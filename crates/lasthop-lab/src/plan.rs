@@ -306,7 +306,11 @@ impl<'n> Plan<'n> {
         let idle = [self.idle(), self.network.side_links()].concat();
         let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
         let mut open = VecDeque::from([from]);
+        let forwards = |node: NodeId| node == from || self.network.nodes[node.0].kind == NodeKind::Router;
         while let Some(at) = open.pop_front() {
+            if !forwards(at) {
+                continue;
+            }
             for point in self.points_of(at).filter(|point| !idle.contains(&LinkId(point / 2))) {
                 let far = self.node(point ^ 1);
                 if far != from && !hops.contains_key(&far.0) {

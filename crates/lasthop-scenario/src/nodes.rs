@@ -212,21 +212,25 @@ pub(crate) fn links(
             );
             return Err(reader.fail(LinkKeys::between, Problem::Conflict(message)));
         }
-        let [from, to] = link.between.map(|node| component[node]);
-        component.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
+        // A host does not forward, so its further links connect nothing.
+        let is_further = |node: &usize| nodes.is_host(*node) && links.iter().any(|other| other.between.contains(node));
+        if !link.between.iter().any(is_further) {
+            let [from, to] = link.between.map(|node| component[node]);
+            component.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
+        }
         links.push(link);
     }
     channels.cells.check_used()?;
     let first = component.first().copied().unwrap_or_default();
     if let Some(lonely) = component.iter().position(|member| *member != first) {
         let section = root.section(if nodes.is_host(lonely) { RootKeys::hosts } else { RootKeys::routers })?;
-        let message = format!("no chain of links connects it to \"{}\"", nodes.name(0));
+        let message = format!("no chain of links connects it to \"{}\"; hosts do not forward", nodes.name(0));
         return Err(section.fail(nodes.name(lonely), Problem::Conflict(message)));
     }
     Ok(links)
 }
 
-/// Checks that a host has one link: only routers forward.
+/// Checks that the link of a moving host is to a station.
 fn check_place(
     reader: &Reader<'_>,
     nodes: &Nodes,
@@ -234,19 +238,18 @@ fn check_place(
     link: &Link,
     later: &LaterLinks,
 ) -> Result<(), Error> {
-    for node in link.between.into_iter().filter(|node| nodes.is_host(*node)) {
-        let at_once = |other: &&Link| other.between.contains(&node) && !later.has(other);
-        if let Some(other) = links.iter().find(at_once) {
-            let name = nodes.name(node);
-            let reason = match later.host {
-                Some(host) if host == node => "mobility.stations must list all links of a moving host".to_owned(),
-                _ => format!("only routers forward; make it [routers.{name}]"),
-            };
-            let message = format!("host \"{name}\" already has a link (\"{}\"), and {reason}", other.name);
-            return Err(reader.fail(LinkKeys::between, Problem::Conflict(message)));
+    let Some(host) = later.host.filter(|host| link.between.contains(host)) else { return Ok(()) };
+    let at_once = |other: &&Link| other.between.contains(&host) && !later.has(other);
+    match links.iter().find(at_once) {
+        Some(other) => {
+            let (name, other) = (nodes.name(host), &other.name);
+            let message = format!(
+                "host \"{name}\" already has a link (\"{other}\"), and mobility.stations must list all links of a moving host"
+            );
+            Err(reader.fail(LinkKeys::between, Problem::Conflict(message)))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn link(

@@ -187,10 +187,11 @@ fn networks_that_cannot_be() {
         added("[links.loop]\nbetween = [\"base\", \"base\"]\nrate = \"1 bps\"\ndelay = \"0 s\""),
         "test.toml:18: links.loop.between: a link needs two different ends"
     );
+    let beyond =
+        "[hosts.island]\n[links.second]\nbetween = [\"mobile\", \"island\"]\nrate = \"1 bps\"\ndelay = \"0 s\"";
     assert_eq!(
-        added("[links.second]\nbetween = [\"mobile\", \"source\"]\nrate = \"1 bps\"\ndelay = \"0 s\""),
-        "test.toml:18: links.second.between: host \"mobile\" already has a link (\"wireless\"), and only routers forward; \
-         make it [routers.mobile]"
+        added(beyond),
+        "test.toml:17: hosts.island: no chain of links connects it to \"source\"; hosts do not forward"
     );
     let cycle = "[routers.other]\n[links.x]\nbetween = [\"base\", \"other\"]\nrate = \"1 bps\"\ndelay = \"0 s\"\n\
                  [links.y]\nbetween = [\"other\", \"base\"]\nrate = \"1 bps\"\ndelay = \"0 s\"";
@@ -199,7 +200,10 @@ fn networks_that_cannot_be() {
         "test.toml:23: links.y.between: \"other\" and \"base\" are already connected by \"x\", which all packets would take; put \
          both links into a bundle"
     );
-    assert_eq!(added("[hosts.island]"), "test.toml:17: hosts.island: no chain of links connects it to \"source\"");
+    assert_eq!(
+        added("[hosts.island]"),
+        "test.toml:17: hosts.island: no chain of links connects it to \"source\"; hosts do not forward"
+    );
     assert_eq!(
         added("[routers.source]"),
         "test.toml:17: routers.source: \"source\" is also the name of a host; names of nodes must be unique"

@@ -55,3 +55,32 @@ fn of_equal_ways_the_first_listed_is_taken() {
     assert_eq!(way, [(LinkId(4), 1), (LinkId(0), 0), (LinkId(1), 0), (LinkId(5), 0)]);
     assert_eq!(network.way(flow.to, flow.from), way.iter().rev().map(|(link, up)| (*link, 1 - up)).collect::<Vec<_>>());
 }
+
+/// A phone has a link to each of two routers, which are three links apart. Each server sends over the link nearer to it; a
+/// transfer between the servers takes the three links, since the phone does not forward.
+#[test]
+fn hosts_may_have_several_links_and_do_not_forward() {
+    let links = [
+        ("core", "web", "cell"),
+        ("isp", "files", "wifi"),
+        ("lte", "cell", "phone"),
+        ("wlan", "wifi", "phone"),
+        ("first", "cell", "east"),
+        ("second", "east", "west"),
+        ("third", "west", "wifi"),
+    ];
+    let mut text = String::from("limit = \"60 s\"\ntcp = { preset = \"linux-6.18\" }\n");
+    text += "[hosts]\nweb = {}\nfiles = {}\nphone = {}\n[routers]\ncell = {}\nwifi = {}\neast = {}\nwest = {}\n";
+    for (name, from, to) in links {
+        text += &format!("[links.{name}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"10 Mbps\"\ndelay = \"10 ms\"\n");
+    }
+    for (from, to) in [("web", "phone"), ("files", "phone"), ("web", "files")] {
+        text += &format!("[flows.{from}-{to}]\nfrom = \"{from}\"\nto = \"{to}\"\nsize = \"1 MiB\"\n");
+    }
+    text += "[base_station]\nrouter = \"cell\"\nlink = \"lte\"\n";
+    let network = Scenario::parse("test.toml", &text).unwrap().network(Scheme::by_name("SNOOP").unwrap()).unwrap();
+    let report = run(&network, 1, Recording::Off).report;
+    assert!(report.flows.iter().all(|flow| flow.complete));
+    let frames: Vec<u64> = report.links.iter().map(|link| link[0].frames).collect();
+    assert!(frames[2..].iter().all(|frames| (700..1000).contains(frames)), "{frames:?}");
+}

@@ -1,5 +1,6 @@
 //! Routing: from each node, the first hop of a path with the fewest links to each host at the end of a flow. Of several such
-//! paths, it is the one that a breadth-first search over the links in their order finds first.
+//! paths, it is the one that a breadth-first search over the links in their order finds first. Only routers forward: no path
+//! leads through a host with several links.
 //!
 //! A node with a single link and no element has no table: all other nodes are behind that link. So the leaves of a
 //! tree, most nodes of a large topology, use a few bytes each.
@@ -188,6 +189,8 @@ struct Map {
     ways: Vec<Way>,
     /// Index of each node's first link, followed by the total number of entries.
     begin: Vec<usize>,
+    /// True for nodes that forward packets to others.
+    is_router: Vec<bool>,
 }
 
 impl Map {
@@ -215,7 +218,8 @@ impl Map {
                 free[near.0] += 1;
             }
         }
-        Self { ways, begin }
+        let is_router = network.nodes.iter().map(|node| node.kind == NodeKind::Router).collect();
+        Self { ways, begin, is_router }
     }
 
     fn ways(&self, node: usize) -> &[Way] {
@@ -259,6 +263,9 @@ impl Search {
         tell(node, Hop::Here);
         self.frontier.push_back((node, Hop::Here));
         while let Some((at, first)) = self.frontier.pop_front() {
+            if at != node && !map.is_router[at] {
+                continue;
+            }
             for way in map.ways(at) {
                 if self.reached[way.to] != self.searches {
                     self.reached[way.to] = self.searches;
