@@ -112,7 +112,7 @@ def reproduce(
     cluster.
 
     Args:
-        study: ``balakrishnan1997``, ``xylomenos-kokkinakis`` or ``discussion1997``.
+        study: ``balakrishnan1997``, ``xylomenos-kokkinakis``, ``discussion1997``, ``bbr2016`` or ``sidekick2024``.
         table, figure: number in the paper of the only table or figure to run.
         runs: number of runs per cell.
         seed: root seed.

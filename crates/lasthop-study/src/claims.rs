@@ -44,6 +44,20 @@ impl Claimant<'_> {
         Some(())
     }
 
+    /// Checks that the throughput of a cell exceeds `least` Mbps, with its interval.
+    pub fn exceeds(&mut self, cell: &str, least: f64) -> Option<()> {
+        let found = self.get(cell)?;
+        self.check(found.interval().0 > least, format!("{cell} {} > {least:.3}", show(&found)));
+        Some(())
+    }
+
+    /// Checks that the throughput of a cell is below `most` Mbps, with its interval.
+    pub fn below(&mut self, cell: &str, most: f64) -> Option<()> {
+        let found = self.get(cell)?;
+        self.check(found.interval().1 < most, format!("{cell} {} < {most:.3}", show(&found)));
+        Some(())
+    }
+
     /// Checks that `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero.
     pub fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);

@@ -4,13 +4,19 @@ use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
 
 use crate::measures::{Samples, columns};
+use crate::papers::{bbr2016, sidekick2024};
 use crate::replicate::{Progress, Task, run_each};
 use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
 use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
 
 /// The published studies.
-pub static STUDIES: [&dyn Study; 3] =
-    [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis, &discussion1997::Discussion1997];
+pub static STUDIES: [&dyn Study; 5] = [
+    &balakrishnan1997::Balakrishnan1997,
+    &xylomenos_kokkinakis::XylomenosKokkinakis,
+    &discussion1997::DISCUSSION,
+    &bbr2016::BBR,
+    &sidekick2024::SIDEKICK,
+];
 
 /// Returns the names that select the studies.
 pub fn names() -> [&'static str; STUDIES.len()] {
@@ -69,6 +75,11 @@ impl Plan {
     pub fn retain(mut self, keep: impl Fn(&Cell) -> bool) -> Self {
         self.cells.retain(keep);
         self
+    }
+
+    /// Returns the name of the study.
+    pub fn study(&self) -> &'static str {
+        self.study.name()
     }
 
     /// Returns the cells.

@@ -433,14 +433,14 @@ pub struct PlotArgs {
 
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
-    /// Study to reproduce
+    /// Study to reproduce; without it, the studies are listed
     #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::names())]
-    pub study: String,
+    pub study: Option<String>,
     /// Reproduce only this table
-    #[arg(long, conflicts_with = "figure")]
+    #[arg(long, conflicts_with = "figure", requires = "study")]
     pub table: Option<String>,
     /// Reproduce only this figure
-    #[arg(long)]
+    #[arg(long, requires = "study")]
     pub figure: Option<String>,
     /// Root seed, a non-negative integer
     #[arg(long, short, allow_negative_numbers = true, value_parser = seed, default_value_t = 1)]

@@ -123,3 +123,13 @@ fn one_figure() {
         assert_eq!(tables.iter().map(|table| table["rows"].as_array().unwrap().len()).sum::<usize>(), rows, "{figure}");
     }
 }
+
+#[test]
+fn without_a_study_all_are_listed() {
+    let bench = Bench::new();
+    let text = bench.stdout("reproduce");
+    let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["balakrishnan1997", "xylomenos-kokkinakis", "discussion1997", "bbr2016", "sidekick2024"]);
+    let listed: serde_json::Value = serde_json::from_str(&bench.stdout("reproduce --json")).unwrap();
+    assert_eq!((&listed["studies"][3]["study"], &listed["studies"][3]["cells"]), (&"bbr2016".into(), &39.into()));
+}

@@ -3,9 +3,9 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
+use crate::topics::{Along, Axes, Point, Topic};
 
 /// Ratios of the forward rate, 10 Mbps, to that of the return path.
 const RATIOS: [u32; 4] = [1, 50, 100, 200];
@@ -51,7 +51,7 @@ const TWO_WAY: [Cure; 6] = [
 /// The topic.
 pub(super) struct Asymmetry;
 
-impl Subject for Asymmetry {
+impl Topic for Asymmetry {
     fn id(&self) -> &'static str {
         "asymmetry"
     }

@@ -3,10 +3,10 @@
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::stats::Estimate;
 use crate::study::Results;
+use crate::topics::{Along, Axes, Point, Topic};
 
 /// Series with and without cross traffic at the bottleneck.
 const SERIES: [&str; 2] = ["with cross traffic", "without"];
@@ -14,7 +14,7 @@ const SERIES: [&str; 2] = ["with cross traffic", "without"];
 /// The topic.
 pub(super) struct Congestion;
 
-impl Subject for Congestion {
+impl Topic for Congestion {
     fn id(&self) -> &'static str {
         "congestion"
     }

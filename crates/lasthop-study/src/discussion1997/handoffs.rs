@@ -3,10 +3,10 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
 use crate::claims::{self, Claimant, show};
 use crate::stats::Estimate;
 use crate::study::Results;
+use crate::topics::{Along, Axes, Point, Topic};
 
 /// Average number of moves per second.
 const RATES: [f64; 4] = [0.2, 0.5, 1.0, 2.0];
@@ -23,7 +23,7 @@ const LINES: [(&str, &str, &str); 5] = [
 /// The topic.
 pub(super) struct Handoffs;
 
-impl Subject for Handoffs {
+impl Topic for Handoffs {
     fn id(&self) -> &'static str {
         "handoffs"
     }

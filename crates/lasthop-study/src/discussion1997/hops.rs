@@ -5,9 +5,9 @@ use std::ops::Range;
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
+use crate::topics::{Along, Axes, Point, Topic};
 
 /// Hosts behind one to five hops, with the start of their last hop.
 const HOPS: [(&str, &str, &str); 5] = [
@@ -54,7 +54,7 @@ const SNOOP: &str = "snoop on the last hop";
 /// The topic.
 pub(super) struct Hops;
 
-impl Subject for Hops {
+impl Topic for Hops {
     fn id(&self) -> &'static str {
         "hops"
     }

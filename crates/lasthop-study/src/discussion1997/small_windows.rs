@@ -2,9 +2,9 @@
 
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
+use crate::topics::{Axes, Point, Topic};
 
 /// Mean bytes between errors, in KB. More errors mean smaller windows.
 const INTERVALS: [u32; 5] = [16, 32, 64, 128, 256];
@@ -17,7 +17,7 @@ const SCHEMES: [(&str, [&str; 2]); 2] =
 /// The topic.
 pub(super) struct SmallWindows;
 
-impl Subject for SmallWindows {
+impl Topic for SmallWindows {
     fn id(&self) -> &'static str {
         "small-windows"
     }

@@ -2,9 +2,9 @@
 
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
+use crate::topics::{Axes, Point, Topic};
 
 /// Mean bytes between errors, in KB.
 const INTERVALS: [u32; 6] = [16, 32, 64, 128, 256, 1024];
@@ -15,7 +15,7 @@ const SCHEMES: [&str; 3] = ["SPLIT", "SPLIT-SMART", "SPLIT-SRP"];
 /// The topic.
 pub(super) struct Srp;
 
-impl Subject for Srp {
+impl Topic for Srp {
     fn id(&self) -> &'static str {
         "srp"
     }

@@ -3,9 +3,9 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Along, Axes, Point, Subject};
 use crate::claims::{self, Claimant, show};
 use crate::study::Results;
+use crate::topics::{Along, Axes, Point, Topic};
 
 /// Durations of spikes, in milliseconds.
 const SPIKES: [u32; 4] = [500, 1000, 2000, 4000];
@@ -39,7 +39,7 @@ const VARIATION: &str = "links.satellite.delay_variation";
 /// The topic.
 pub(super) struct VaryingDelay;
 
-impl Subject for VaryingDelay {
+impl Topic for VaryingDelay {
     fn id(&self) -> &'static str {
         "varying-delay"
     }

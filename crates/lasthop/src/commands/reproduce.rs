@@ -9,7 +9,7 @@ use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
 use lasthop_study::measures::Samples;
 use lasthop_study::replicate::{Task, run_each};
-use lasthop_study::reproduce::Plan;
+use lasthop_study::reproduce::{Plan, STUDIES};
 use lasthop_study::study::{Options, Selection};
 use serde_json::json;
 
@@ -20,6 +20,32 @@ use crate::progress::{Runs, note};
 use crate::terminal::{fold, width};
 
 pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
+    match &args.study {
+        Some(name) => reproduce(name, args),
+        None => list(args),
+    }
+}
+
+/// Prints the studies with their numbers of cells.
+fn list(args: &ReproduceArgs) -> Result<(), Error> {
+    let mut rows = Vec::new();
+    for study in STUDIES {
+        let cells = study.cells(&Selection::All)?.len();
+        rows.push((study.name(), cells, study.title()));
+    }
+    if args.json.json {
+        let studies = rows.iter().map(|(name, cells, title)| json!({ "study": name, "cells": cells, "title": title }));
+        return print_json(&json!({ "studies": studies.collect::<Vec<_>>() }));
+    }
+    let mut out = stdout().lock();
+    writeln!(out, "{:22} {:>5}  title", "study", "cells")?;
+    for (name, cells, title) in rows {
+        writeln!(out, "{name:22} {cells:>5}  {title}")?;
+    }
+    Ok(())
+}
+
+fn reproduce(name: &str, args: &ReproduceArgs) -> Result<(), Error> {
     let selection = match (&args.table, &args.figure) {
         (Some(table), _) => Selection::Table(table.clone()),
         (None, Some(figure)) => Selection::Figure(figure.clone()),
@@ -29,7 +55,7 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     // Fail now, rather than after all runs.
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
-    let plan = Plan::new(&args.study, &options)?;
+    let plan = Plan::new(name, &options)?;
     let journal = Journal::open(&args.out.join("cells.partial"), args, &plan)?;
     let study = plan.finish(&compute(args, &plan, &journal)?)?;
     write(args, &study)?;
@@ -47,7 +73,7 @@ fn compute(args: &ReproduceArgs, plan: &Plan, journal: &Journal) -> Result<Vec<S
     let tasks = plan.cells()[done..].iter();
     let tasks = tasks.map(|cell| Task::new(&cell.scenario, cell.scheme, args.seed, args.runs));
     let tasks: Vec<Task> = tasks.collect::<Result<_, _>>()?;
-    let progress = Runs::new(&args.study, tasks.len() as u64 * u64::from(args.runs));
+    let progress = Runs::new(plan.study(), tasks.len() as u64 * u64::from(args.runs));
     let mut cell = samples(plan, Vec::new());
     let mut file = journal.file()?;
     run_each(&tasks, args.jobs, &progress, |at, report| -> Result<(), Error> {
@@ -89,7 +115,7 @@ impl Journal {
         }
         let head = format!(
             "# lasthop reproduce {}, seed {}, runs {}: {:016x}",
-            args.study,
+            plan.study(),
             args.seed,
             args.runs,
             all.finish()
