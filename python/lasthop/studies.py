@@ -112,7 +112,8 @@ def reproduce(
     cluster.
 
     Args:
-        study: ``balakrishnan1997``, ``xylomenos-kokkinakis``, ``discussion1997``, ``bbr2016`` or ``sidekick2024``.
+        study: ``balakrishnan1997``, ``xylomenos-kokkinakis``, ``discussion1997``, ``bbr2016``, ``sidekick2024``, ``kosek2022`` or
+            ``pemi2026``.
         table, figure: number in the paper of the only table or figure to run.
         runs: number of runs per cell.
         seed: root seed.

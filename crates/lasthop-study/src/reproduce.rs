@@ -4,18 +4,20 @@ use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
 
 use crate::measures::{Samples, columns};
-use crate::papers::{bbr2016, sidekick2024};
+use crate::papers::{bbr2016, kosek2022, pemi2026, sidekick2024};
 use crate::replicate::{Progress, Task, run_each};
 use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
 use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
 
 /// The published studies.
-pub static STUDIES: [&dyn Study; 5] = [
+pub static STUDIES: [&dyn Study; 7] = [
     &balakrishnan1997::Balakrishnan1997,
     &xylomenos_kokkinakis::XylomenosKokkinakis,
     &discussion1997::DISCUSSION,
     &bbr2016::BBR,
     &sidekick2024::SIDEKICK,
+    &kosek2022::KOSEK,
+    &pemi2026::PEMI,
 ];
 
 /// Returns the names that select the studies.

@@ -129,7 +129,18 @@ fn without_a_study_all_are_listed() {
     let bench = Bench::new();
     let text = bench.stdout("reproduce");
     let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["balakrishnan1997", "xylomenos-kokkinakis", "discussion1997", "bbr2016", "sidekick2024"]);
+    assert_eq!(
+        names,
+        [
+            "balakrishnan1997",
+            "xylomenos-kokkinakis",
+            "discussion1997",
+            "bbr2016",
+            "sidekick2024",
+            "kosek2022",
+            "pemi2026"
+        ]
+    );
     let listed: serde_json::Value = serde_json::from_str(&bench.stdout("reproduce --json")).unwrap();
     assert_eq!((&listed["studies"][3]["study"], &listed["studies"][3]["cells"]), (&"bbr2016".into(), &39.into()));
 }

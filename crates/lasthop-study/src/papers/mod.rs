@@ -4,6 +4,8 @@
 //! ([`reproduce`](crate::reproduce)).
 
 pub mod bbr2016;
+pub mod kosek2022;
+pub mod pemi2026;
 pub mod sidekick2024;
 
 /// Returns the records of a CSV file of published values, without comments and the header.
