@@ -28,5 +28,6 @@ mod golden_srp;
 mod golden_timers;
 mod golden_window;
 mod hybrid;
+mod info;
 mod properties;
 mod transfers;

@@ -8,6 +8,7 @@ mod segments;
 use alloc::sync::Arc;
 
 use super::config::{Switch, TcpConfig};
+use super::info::TcpInfo;
 use super::receiver::Receiver;
 use super::rtt::TickPhase;
 use super::sender::Sender;
@@ -276,6 +277,25 @@ impl Connection {
     /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         self.sender.window()
+    }
+
+    /// Returns the sending half.
+    pub(super) fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Returns the receiving half.
+    pub(super) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// Fills in the negotiated options of `info`.
+    pub(super) fn describe_options(&self, info: &mut TcpInfo) {
+        info.timestamps = self.timestamps.is_on();
+        info.sack = self.sack.is_on();
+        info.wscale = self.peer_shift > 0 || self.receiver.window_shift > 0;
+        info.ecn = self.ecn.is_on();
+        info.snd_wscale = self.peer_shift;
     }
 
     fn finish(&mut self, event: Event) {

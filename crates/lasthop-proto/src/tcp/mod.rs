@@ -8,6 +8,7 @@ mod classic;
 pub mod config;
 pub mod congestion;
 mod connection;
+mod info;
 pub mod min_rtt;
 pub mod modern;
 mod receiver;
@@ -17,4 +18,5 @@ mod sender;
 mod stream;
 
 pub use self::connection::{Connection, Setup, State};
+pub use self::info::TcpInfo;
 pub use self::rtt::TickPhase;

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
 use super::config::{Clock, DelayedAck, Switch, TcpConfig};
+use super::info::TcpInfo;
 use super::rtt::{TickPhase, next_tick};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
@@ -118,6 +119,15 @@ impl Receiver {
         self.rcv_adv = self.rcv_nxt;
         self.last_ack_sent = self.rcv_nxt;
         self.highest = self.rcv_nxt;
+    }
+
+    /// Fills in the values of `info` that the receiver knows.
+    pub fn describe(&self, info: &mut TcpInfo) {
+        info.rcv_wscale = self.window_shift;
+        info.bytes_received = self.received;
+        info.rcv_wnd = self.rcv_adv.since(self.last_ack_sent);
+        info.ecn_seen = self.marks.seen.is_on();
+        self.linux.read(&self.config, |linux| linux.describe(info));
     }
 
     /// Returns the next expected sequence number.

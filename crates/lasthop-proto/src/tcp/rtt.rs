@@ -234,6 +234,23 @@ impl RttEstimator {
         })
     }
 
+    /// Returns the mean deviation of the round trip; zero before the first sample.
+    pub fn deviation(&self) -> Duration {
+        if !self.has_sample {
+            return Duration::ZERO;
+        }
+        match self.config.common.rtt_rule {
+            RttRule::Bsd | RttRule::Ns2 => self.tick() * (self.rttvar.max(0) as u64) / 4,
+            RttRule::Rfc6298 => Duration::from_nanos(self.rttvar as u64),
+            RttRule::Linux => Duration::from_micros((self.rounds.mdev.max(0) >> 2) as u64),
+        }
+    }
+
+    /// Returns the factor by which timeouts have lengthened the timeout.
+    pub fn backoff(&self) -> u32 {
+        self.backoff.max(1)
+    }
+
     /// Returns the tick in which timers count, or a millisecond if they do not count in ticks.
     pub fn jiffy(&self) -> Duration {
         match self.config.common.clock {

@@ -14,6 +14,7 @@ use self::contract::Sending;
 use self::kind::{Kind, each};
 use super::ack::{AckVerdict, Incoming};
 use super::config::TcpConfig;
+use super::info::TcpInfo;
 use super::rtt::TickPhase;
 use super::stream::{Stream, Transmission, Turn};
 use crate::event::Event;
@@ -76,6 +77,11 @@ impl Sender {
     /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         each!(&self.kind, sender => sender.window(&self.stream))
+    }
+
+    /// Fills in the values of `info` that the sender knows.
+    pub fn describe(&self, info: &mut TcpInfo) {
+        each!(&self.kind, sender => sender.describe(&self.stream, info));
     }
 
     /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is not a sign of

@@ -14,6 +14,7 @@ use self::transmit::Run;
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
 use crate::tcp::config::ModernConfig;
+use crate::tcp::info::TcpInfo;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
 use crate::tcp::stream::{Expiry, Stream, Transmission};
@@ -103,6 +104,13 @@ impl Sending for Modern {
         match self.rack.as_deref().map(Rack::window) {
             Some((window, ssthresh)) => (window.saturating_mul(s.mss()), ssthresh.saturating_mul(s.mss())),
             None => Self::opening_window(s),
+        }
+    }
+
+    fn describe(&self, s: &Stream, info: &mut TcpInfo) {
+        match self.rack.as_deref() {
+            Some(rack) => rack.describe(s, info),
+            None => info.snd_cwnd = Self::opening_window(s).0 / s.mss().max(1),
         }
     }
 

@@ -187,6 +187,11 @@ impl Autotune {
         }
     }
 
+    /// Returns the maximum window offered at present.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
     /// Returns the maximum window that the buffer could hold.
     pub fn clamp(&self) -> u32 {
         self.clamp

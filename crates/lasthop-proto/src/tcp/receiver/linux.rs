@@ -12,6 +12,7 @@ use super::{AckDue, Receiver};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
 use crate::tcp::config::{Clock, SackCompression, Switch, TcpConfig};
+use crate::tcp::info::TcpInfo;
 use crate::tcp::rtt::jiffies_deadline;
 use crate::time::{Duration, Instant};
 pub(super) use slot::Slot;
@@ -126,6 +127,15 @@ impl Linux {
             duplicates: (Seq(0), 0),
             rto: config.common.rto_initial,
         }
+    }
+
+    /// Fills in the values of `info` that this state contains.
+    #[cold]
+    pub fn describe(&self, info: &mut TcpInfo) {
+        info.ato = self.delay;
+        info.rcv_mss = self.mss;
+        info.rcv_rtt = self.round_trip.get();
+        info.rcv_ssthresh = self.tuning.as_ref().map_or(0, Autotune::threshold);
     }
 
     pub fn tuning(&self) -> Option<&Autotune> {

@@ -2,6 +2,7 @@
 
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
+use crate::tcp::info::TcpInfo;
 use crate::tcp::stream::{Stream, Transmission};
 use crate::time::Instant;
 
@@ -12,6 +13,14 @@ use crate::time::Instant;
 pub(in crate::tcp) trait Sending {
     /// Returns congestion window and slow-start threshold, in bytes.
     fn window(&self, s: &Stream) -> (u32, u32);
+
+    /// Fills in the values of `info` that this sender knows.
+    fn describe(&self, s: &Stream, info: &mut TcpInfo) {
+        let (window, ssthresh) = self.window(s);
+        let mss = s.mss().max(1);
+        info.snd_cwnd = window / mss;
+        info.snd_ssthresh = Some(ssthresh / mss);
+    }
 
     /// Records that the peer does not send selective acknowledgments (RFC 2018 §2).
     fn do_without_sack(&mut self) {}

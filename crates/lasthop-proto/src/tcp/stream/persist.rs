@@ -106,6 +106,11 @@ impl Stream {
         if self.persist.probes > 0 { self.snd_nxt } else { self.snd_max }
     }
 
+    /// Returns the number of probes since the last segment from the peer.
+    pub fn unanswered_probes(&self) -> u32 {
+        self.persist.unanswered
+    }
+
     /// Returns the time at which the persist timer expires.
     #[inline]
     pub fn persist_timer(&self) -> Option<Instant> {

@@ -10,6 +10,7 @@ mod backpressure;
 mod blind;
 mod detect;
 mod episode;
+mod info;
 mod timers;
 mod undo;
 mod usage;

@@ -1,0 +1,143 @@
+//! State of a connection for tools, with the names of Linux's `struct tcp_info`.
+
+use super::congestion::control::CaState;
+use super::connection::{Connection, State};
+use super::stream::Stream;
+use crate::time::Duration;
+
+/// State of a connection at one moment. Fields are named after those of Linux's `struct tcp_info`, without the prefix
+/// `tcpi_`. Windows and counts are in segments unless the name says bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpInfo {
+    /// State of the connection.
+    pub state: State,
+    /// State of loss recovery. The classic sender is always [`CaState::Open`].
+    pub ca_state: CaState,
+    /// Consecutive timeouts without progress.
+    pub retransmits: u32,
+    /// Window probes without an answer.
+    pub probes: u32,
+    /// Exponent of the timeout's backoff.
+    pub backoff: u32,
+    /// On if both ends use timestamps (`TCPI_OPT_TIMESTAMPS`).
+    pub timestamps: bool,
+    /// On if both ends use selective acknowledgments (`TCPI_OPT_SACK`).
+    pub sack: bool,
+    /// On if both ends scale windows (`TCPI_OPT_WSCALE`).
+    pub wscale: bool,
+    /// On if both ends use ECN (`TCPI_OPT_ECN`).
+    pub ecn: bool,
+    /// On if the peer has sent an ECN-capable packet (`TCPI_OPT_ECN_SEEN`).
+    pub ecn_seen: bool,
+    /// Shift of the windows that the peer advertises.
+    pub snd_wscale: u8,
+    /// Shift of the windows that this end advertises.
+    pub rcv_wscale: u8,
+    /// Retransmission timeout, backoff included.
+    pub rto: Duration,
+    /// Delay of acknowledgments; zero if the receiver does not adapt it.
+    pub ato: Duration,
+    /// Payload of a full segment to the peer, in bytes.
+    pub snd_mss: u32,
+    /// Payload of a full segment from the peer, in bytes; 0 if the receiver does not estimate it.
+    pub rcv_mss: u32,
+    /// Segments sent and not acknowledged (`packets_out`).
+    pub unacked: u32,
+    /// Segments of `unacked` that were selectively acknowledged.
+    pub sacked: u32,
+    /// Segments of `unacked` that are declared lost.
+    pub lost: u32,
+    /// Segments of `unacked` of which a retransmission is in flight.
+    pub retrans: u32,
+    /// Smoothed round trip; zero before the first sample.
+    pub rtt: Duration,
+    /// Mean deviation of the round trip.
+    pub rttvar: Duration,
+    /// Minimum round trip of the last minutes; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
+    /// Slow-start threshold; `None` if there is none.
+    pub snd_ssthresh: Option<u32>,
+    /// Congestion window.
+    pub snd_cwnd: u32,
+    /// Maximum reordering seen.
+    pub reordering: u32,
+    /// Segments retransmitted since the start.
+    pub total_retrans: u64,
+    /// Segments that the peer reported as duplicates.
+    pub dsack_dups: u64,
+    /// Segments delivered since the start, the SYN included.
+    pub delivered: u64,
+    /// Rate, in bytes per second, at which segments are paced, or would be if the control does not pace.
+    pub pacing_rate: u64,
+    /// Maximum window that the receiver offers at present (`rcv_ssthresh`), in bytes; 0 if it is not auto-tuned.
+    pub rcv_ssthresh: u32,
+    /// Receiver's estimate of the round trip; `None` without one.
+    pub rcv_rtt: Option<Duration>,
+    /// Window of the peer, in bytes.
+    pub snd_wnd: u32,
+    /// Window offered to the peer, in bytes.
+    pub rcv_wnd: u32,
+    /// Bytes acknowledged by the peer, SYN and FIN not included.
+    pub bytes_acked: u64,
+    /// Bytes received in order.
+    pub bytes_received: u64,
+    /// Bytes written and not sent yet.
+    pub notsent_bytes: u64,
+}
+
+impl TcpInfo {
+    /// Returns the values that the stream knows, with zero for those of a sender.
+    fn of(state: State, s: &Stream) -> Self {
+        Self {
+            state,
+            ca_state: CaState::Open,
+            retransmits: s.retries(),
+            probes: s.unanswered_probes(),
+            backoff: s.rtt().backoff().ilog2(),
+            timestamps: false,
+            sack: false,
+            wscale: false,
+            ecn: false,
+            ecn_seen: false,
+            snd_wscale: 0,
+            rcv_wscale: 0,
+            rto: s.rtt().rto(),
+            ato: Duration::ZERO,
+            snd_mss: s.mss(),
+            rcv_mss: 0,
+            unacked: s.flight_segments(),
+            sacked: 0,
+            lost: 0,
+            retrans: 0,
+            rtt: s.rtt().srtt().unwrap_or(Duration::ZERO),
+            rttvar: s.rtt().deviation(),
+            min_rtt: None,
+            snd_ssthresh: None,
+            snd_cwnd: 0,
+            reordering: s.config().dupack_threshold,
+            total_retrans: 0,
+            dsack_dups: 0,
+            delivered: u64::from(!s.is_opening()),
+            pacing_rate: 0,
+            rcv_ssthresh: 0,
+            rcv_rtt: None,
+            snd_wnd: s.snd_wnd(),
+            rcv_wnd: 0,
+            bytes_acked: s.acked(),
+            bytes_received: 0,
+            notsent_bytes: (1 + s.queued()).saturating_sub(s.pos(s.snd_nxt())),
+        }
+    }
+}
+
+impl Connection {
+    /// Returns the state of the connection under the names of Linux's `struct tcp_info`. Meant for tools: it computes
+    /// each value on demand.
+    pub fn info(&self) -> TcpInfo {
+        let mut info = TcpInfo::of(self.state(), self.sender().stream());
+        self.sender().describe(&mut info);
+        self.receiver().describe(&mut info);
+        self.describe_options(&mut info);
+        info
+    }
+}
