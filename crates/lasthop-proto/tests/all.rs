@@ -29,5 +29,6 @@ mod golden_timers;
 mod golden_window;
 mod hybrid;
 mod info;
+mod linux;
 mod properties;
 mod transfers;

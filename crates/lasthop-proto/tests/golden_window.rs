@@ -63,7 +63,8 @@ fn a_closed_window_is_probed() {
     assert_eq!((pair.ends[1].received(), pair.ends[0].unacked()), (10_000, 0));
 }
 
-/// Linux probes without data (`tcp_xmit_probe_skb`): nothing is retransmitted after the window has opened.
+/// Linux probes without data (`tcp_xmit_probe_skb`): nothing is retransmitted after the window has opened. The interval
+/// of 2 s runs from the acknowledgment of the first probe, which leaves the window closed (`tcp_ack_probe`).
 #[test]
 fn an_empty_probe_leaves_nothing_to_send_again() {
     let mut pair = small_buffer(rfc().with(|c| c.common.window_probe = WindowProbe::Empty));
@@ -74,11 +75,11 @@ fn an_empty_probe_leaves_nothing_to_send_again() {
     pair.expect_conversation(
         "1250 > A 4000:1
          1300 < A 1:4001
-         3250 > A 4000:1
-         3300 < A 1:4001",
+         3350 > A 4000:1
+         3400 < A 1:4001",
     );
     pair.run_until(ms(300_000));
-    assert_eq!(probes(&pair), [1250, 3250, 7250, 15_250, 31_250, 63_250, 123_250, 183_250, 243_250]);
+    assert_eq!(probes(&pair), [1250, 3350, 7450, 15_550, 31_650, 63_750, 123_850, 183_950, 244_050]);
     pair.reading = [true, true];
     pair.finish();
     assert_eq!((pair.ends[1].received(), pair.ends[0].unacked(), pair.timeouts()), (6000, 0, 0));

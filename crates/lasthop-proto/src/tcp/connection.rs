@@ -2,11 +2,16 @@
 
 mod arrivals;
 mod handshake;
+mod linux;
+mod options;
 mod paws;
 mod segments;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+pub use self::options::Keepalive;
+use self::options::KeepaliveState;
 use super::config::{Switch, TcpConfig};
 use super::info::TcpInfo;
 use super::receiver::Receiver;
@@ -80,6 +85,16 @@ enum Extras {
     Any,
 }
 
+/// A reset to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reset {
+    /// Answer to a segment: its sequence number, and its acknowledgment number.
+    Answer(Seq, Option<Seq>),
+    /// End of the connection by the application, with the header of any other segment of the connection (Linux
+    /// `tcp_send_active_reset`).
+    Active,
+}
+
 /// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number; the
 /// connection handles only lengths.
 #[derive(Clone, Debug)]
@@ -111,12 +126,17 @@ pub struct Connection {
     time_wait: Option<Instant>,
     /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
-    /// Reset to send: its sequence number, and its acknowledgment number.
-    reset: Option<(Seq, Option<Seq>)>,
+    reset: Option<Reset>,
     watch: Switch,
     watched: (u32, u32),
-    /// Challenge acknowledgments: start of the current count, and the count.
-    challenges: (Instant, u8),
+    /// Start of the current count of challenge acknowledgments.
+    challenged_at: Instant,
+    /// Number of challenge acknowledgments since.
+    challenges: u8,
+    /// Probes of an idle connection, if enabled.
+    keepalive: Option<Box<KeepaliveState>>,
+    /// On if the application reads no more.
+    released: Switch,
 }
 
 impl Connection {
@@ -144,7 +164,10 @@ impl Connection {
             reset: None,
             watch,
             watched: (0, 0),
-            challenges: (Instant::ZERO, 0),
+            challenged_at: Instant::ZERO,
+            challenges: 0,
+            keepalive: None,
+            released: Switch::Off,
             config,
         }
     }
@@ -195,7 +218,10 @@ impl Connection {
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::TimeWait) {
             let s = self.sender.stream();
-            self.reset = Some((s.snd_max(), Some(self.receiver.rcv_nxt())));
+            self.reset = Some(match self.receiver.is_linux() {
+                true => Reset::Active,
+                false => Reset::Answer(s.snd_max(), Some(self.receiver.rcv_nxt())),
+            });
             self.finish(Event::Aborted);
         }
     }
@@ -260,6 +286,9 @@ impl Connection {
     #[inline]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
         let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
+        if let Some(keepalive) = &mut self.keepalive {
+            (keepalive.heard, keepalive.sent) = (now, 0);
+        }
         if packet.integrity == Integrity::PayloadDamaged {
             self.receiver.on_damaged(segment.seq, packet.len);
         } else if !self.take_predicted(now, packet, segment) {
@@ -301,6 +330,7 @@ impl Connection {
     fn finish(&mut self, event: Event) {
         self.state = State::Closed;
         self.time_wait = None;
+        self.keepalive = None;
         self.sender.report(event);
     }
 
@@ -333,7 +363,12 @@ impl Connection {
     }
 
     fn ack_seq(&self) -> Seq {
-        if self.state == State::Closed { self.sender.stream().snd_max() } else { self.sender.stream().ack_seq() }
+        let s = self.sender.stream();
+        match self.state {
+            _ if self.receiver.is_linux() => s.acceptable_seq(self.receiver.window_shift),
+            State::Closed => s.snd_max(),
+            _ => s.ack_seq(),
+        }
     }
 
     /// Records that the FIN leaves.
@@ -377,6 +412,9 @@ impl Node<()> for Connection {
         if self.sender.given_up() && self.state != State::Closed {
             self.finish(Event::Aborted);
         }
+        if self.keepalive.is_some() {
+            self.on_keepalive_timer(now);
+        }
         if self.time_wait.is_some_and(|at| at <= now) {
             self.time_wait = None;
             self.state = State::Closed;
@@ -386,7 +424,7 @@ impl Node<()> for Connection {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, Why)> {
-        let port = if self.reset.is_some() || self.sender.is_awake() {
+        let port = if self.reset.is_some() || self.sender.is_awake() || self.keepalive.is_some() {
             self.next_segment(now, place)
         } else if self.receiver.ack_due() {
             self.next_ack(now, place)
@@ -401,7 +439,8 @@ impl Node<()> for Connection {
         if self.state == State::Closed {
             return None;
         }
-        earlier(earlier(self.sender.poll_deadline(), self.receiver.poll_deadline()), self.time_wait)
+        let halves = earlier(self.sender.poll_deadline(), self.receiver.poll_deadline());
+        earlier(halves, earlier(self.time_wait, self.keepalive_timer()))
     }
 
     fn schedule_departure(&mut self, now: Instant, queued: Queued) {

@@ -17,6 +17,6 @@ mod send_buffer;
 mod sender;
 mod stream;
 
-pub use self::connection::{Connection, Setup, State};
+pub use self::connection::{Connection, Keepalive, Setup, State};
 pub use self::info::TcpInfo;
 pub use self::rtt::TickPhase;

@@ -29,6 +29,9 @@ use marks::Marks;
 /// Maximum number of out-of-order runs; a segment that would add another is not kept. Bounds memory for any peer.
 const MAX_RUNS: usize = 512;
 
+/// Number of SACK blocks for which timestamps leave space.
+const BESIDE_TIMESTAMPS: u8 = 3;
+
 /// State of an acknowledgment that may be owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckDue {
@@ -73,6 +76,8 @@ pub struct Receiver {
     due: AckDue,
     /// On if acknowledgments carry SACK blocks.
     sack: Switch,
+    /// Maximum number of SACK blocks in a segment.
+    most_blocks: u8,
     /// Duplicate data to be reported (RFC 2883).
     duplicate: Option<SackBlock>,
     marks: Marks,
@@ -89,6 +94,7 @@ impl Receiver {
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
         Self {
             linux: Slot::new(&config),
+            most_blocks: config.receiver.sack_blocks,
             config,
             phase,
             rcv_nxt: Seq(0),
@@ -181,6 +187,9 @@ impl Receiver {
     /// Records that the handshake is complete, and whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.linux.start(now, timestamps);
+        if self.linux.is_linux() && !timestamps.is_on() && self.most_blocks == BESIDE_TIMESTAMPS {
+            self.most_blocks += 1;
+        }
     }
 
     /// Returns whether the receiver requires more information on arrivals than [`Receiver::on_data`] takes.

@@ -50,6 +50,17 @@ impl Sender {
         &self.stream
     }
 
+    /// Returns the stream, to change its socket options.
+    pub fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// Sends the data that waits, if an option that was changed permits it.
+    pub fn resume(&mut self) {
+        self.stream.wake();
+        each!(&mut self.kind, sender => sender.on_write());
+    }
+
     /// Returns the latest round-trip sample, if it was not returned before.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
         self.stream.rtt_mut().take_latest()
@@ -62,6 +73,12 @@ impl Sender {
             self.stream.wake();
             each!(&mut self.kind, sender => sender.on_mss(&self.stream));
         }
+    }
+
+    /// Adopts a larger segment size than that of the settings, before the handshake is complete.
+    pub fn raise_mss(&mut self, mss: u32) {
+        self.stream.set_mss(mss);
+        each!(&mut self.kind, sender => sender.on_mss(&self.stream));
     }
 
     /// Returns whether the sender's SYN has left.
@@ -117,6 +134,7 @@ impl Sender {
 
     /// Adds as much of `bytes` to the stream as the send buffer has capacity for, and returns that amount.
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.stream.unsent_room());
         let taken = each!(&mut self.kind, sender => sender.offer(&mut self.stream, now, bytes));
         if taken > 0 {
             self.write(taken);
@@ -170,17 +188,22 @@ impl Sender {
         nothing_new
     }
 
+    /// Returns whether the peer may have sent this acknowledgment number (RFC 5961 §5).
+    pub fn is_plausible(&self, ack: Seq) -> bool {
+        is_plausible(&self.stream, ack)
+    }
+
     /// Processes an acknowledgment.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let s = &mut self.stream;
         let ack = incoming.ack.ack;
-        if ack.gt(s.snd_max()) || s.snd_una().since(ack) > s.max_snd_wnd() {
+        if !is_plausible(s, ack) {
             return AckVerdict::Implausible;
         }
         s.wake();
         let window_before = s.snd_wnd();
-        s.on_window(incoming);
+        s.on_window(now, incoming);
         if s.is_opening() && ack.gt(s.snd_una()) {
             s.establish(now, ack, incoming.echoed);
             each!(&mut self.kind, sender => sender.on_established(s));
@@ -239,4 +262,10 @@ impl Sender {
         }
         transmission
     }
+}
+
+/// Returns whether `ack` acknowledges nothing that was not sent, and is not older than any window of the peer.
+#[inline(always)]
+fn is_plausible(s: &Stream, ack: Seq) -> bool {
+    !ack.gt(s.snd_max()) && s.snd_una().since(ack) <= s.max_snd_wnd()
 }

@@ -1,14 +1,17 @@
 //! State that both senders share: sequence numbers, the peer's window, the written data, round-trip times and the
 //! retransmission timer.
 
+mod live;
 mod persist;
 mod segment;
 
 pub use self::segment::{NewData, Transmission, Turn};
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::live::Live;
 use self::persist::Persist;
 use crate::event::Event;
 use crate::seq::Seq;
@@ -69,6 +72,11 @@ pub struct Stream {
     /// End of the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
     small_end: Seq,
     persist: Persist,
+    /// On if the application has written, or the peer's window has moved, since the last transmission (Linux: the
+    /// events after which an idle connection's window is reduced).
+    resumes: Switch,
+    /// Socket options that the application has changed.
+    live: Option<Box<Live>>,
     /// On if the connection was given up after too many timeouts.
     given_up: Switch,
     /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
@@ -99,6 +107,8 @@ impl Stream {
             syn_retries: 0,
             small_end: iss,
             persist: Persist::NONE,
+            resumes: Switch::On,
+            live: None,
             given_up: Switch::Off,
             awake: Switch::On,
             events: Vec::new(),
@@ -167,6 +177,8 @@ impl Stream {
     /// Adds `bytes` to the stream.
     pub fn write(&mut self, bytes: u64) {
         self.queued = self.queued.saturating_add(bytes);
+        self.resumes = Switch::On;
+        self.mark_end();
     }
 
     /// Returns whether a FIN follows the written data.
@@ -193,7 +205,11 @@ impl Stream {
         if let Some(need) = need.filter(|_| buffer.is_awaited()) {
             buffer.expand(need, segment_memory(self.mss, self.config.common.timestamps));
         }
-        buffer.fill(self.una_pos, end, self.mss)
+        let filled = buffer.fill(self.una_pos, end, self.mss);
+        if filled {
+            self.resumes = Switch::On;
+        }
+        filled
     }
 
     /// Returns the round-trip estimator.
@@ -243,11 +259,12 @@ impl Stream {
     /// Restarts the retransmission timer with the timeout in force.
     #[inline]
     pub fn restart_timer(&mut self, now: Instant) {
-        self.rto_timer = Some(self.rtt.deadline(now));
+        self.set_timer(now, self.rtt.rto());
     }
 
     /// Restarts the retransmission timer with another span.
     pub fn set_timer(&mut self, now: Instant, span: Duration) {
+        let span = if self.live.is_some() { self.clamp_to_user(now, span) } else { span };
         self.rto_timer = Some(self.rtt.deadline_after(now, span));
     }
 
@@ -282,6 +299,7 @@ impl Stream {
     /// Records that nothing can be sent before the next event.
     #[inline]
     pub fn sleep(&mut self) {
+        self.end_write();
         self.awake = Switch::Off;
     }
 
@@ -297,6 +315,12 @@ impl Stream {
         self.snd_max.since(self.snd_una)
     }
 
+    /// Returns whether `ack` acknowledges nothing before `snd_una`, and nothing that was not sent.
+    #[inline]
+    pub fn is_outstanding(&self, ack: Seq) -> bool {
+        ack.0.wrapping_sub(self.snd_una.0) <= self.flight()
+    }
+
     /// Returns the flight in segments, rounded up.
     pub fn flight_segments(&self) -> u32 {
         self.flight().div_ceil(self.mss)
@@ -304,7 +328,8 @@ impl Stream {
 
     /// Returns whether a segment smaller than the mss has to wait, given that data is outstanding.
     pub fn holds_small(&self) -> bool {
-        match self.config.common.nagle {
+        let nagle = self.live.as_ref().map_or(self.config.common.nagle, |live| live.nagle);
+        match nagle {
             Nagle::Off => false,
             Nagle::On => true,
             Nagle::Minshall => self.small_end.gt(self.snd_una) && self.small_end.le(self.snd_nxt),
@@ -449,13 +474,14 @@ impl Stream {
     }
 
     /// Handles an expiry of the retransmission timer: counts a timeout, if anything is outstanding.
-    pub fn on_expiry(&mut self) -> Expiry {
+    pub fn on_expiry(&mut self, now: Instant) -> Expiry {
         self.rto_timer = None;
         if self.snd_una == self.snd_max {
             return Expiry::Idle;
         }
         self.retries += 1;
-        if self.retries > self.config.common.max_retries {
+        let outlasted = self.live.is_some() && self.outlasts_user(now, self.retries == 1);
+        if outlasted || self.retries > self.config.common.max_retries {
             self.given_up = Switch::On;
             return Expiry::GivenUp;
         }

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod bridge;
+pub mod drill;
 pub mod golden;
 
 use std::collections::BTreeMap;

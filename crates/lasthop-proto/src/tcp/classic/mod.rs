@@ -118,7 +118,7 @@ impl Sending for Classic {
             return;
         }
         let c = &mut self.control;
-        match s.on_expiry() {
+        match s.on_expiry(now) {
             Expiry::Timeout => {
                 self.recovery.get().on_timeout(s, c);
                 c.cc.timeout(SendControl::outstanding(s), s.retries());

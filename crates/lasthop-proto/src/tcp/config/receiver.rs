@@ -53,7 +53,8 @@ pub struct ReceiverConfig {
     pub receive_buffer: u32,
     /// Window scale offered on the SYN (RFC 7323 §2); `None` offers none.
     pub window_scale: Option<u8>,
-    /// Maximum number of SACK blocks that the receiver sends (1 to 4; timestamps leave space for 3).
+    /// Maximum number of SACK blocks that the receiver sends (1 to 4; timestamps leave space for 3). At 3, a Linux
+    /// receiver sends a fourth on connections without timestamps.
     pub sack_blocks: u8,
     /// Time at which in-order data is acknowledged.
     pub delayed_ack: DelayedAck,

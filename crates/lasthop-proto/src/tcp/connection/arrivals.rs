@@ -1,6 +1,6 @@
 //! Arriving segments (RFC 9293 §3.10.7.4).
 
-use super::{Connection, State};
+use super::{Connection, Reset, State};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
@@ -19,7 +19,8 @@ impl Connection {
         let expected = self.state == State::Established
             && segment.flags.without(Flags::PSH) == Flags::ACK
             && self.plain.is_on()
-            && self.receiver.expects(segment.seq, packet.len);
+            && self.receiver.expects(segment.seq, packet.len)
+            && self.sender.stream().is_outstanding(segment.ack);
         if !expected {
             return false;
         }
@@ -61,13 +62,15 @@ impl Connection {
                 // RFC 9293 §3.10.7.1.
                 if segment.flags.has(Flags::RST) {
                 } else if segment.flags.has(Flags::ACK) {
-                    self.reset = Some((segment.ack, None));
+                    self.reset = Some(Reset::Answer(segment.ack, None));
                 } else {
-                    self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
+                    self.reset = Some(Reset::Answer(Seq(0), Some(segment.seq + packet.seq_len())));
                 }
             }
             State::Listen => self.on_listen(segment),
             State::SynSent => self.on_syn_sent(now, packet, segment),
+            State::TimeWait => self.on_synchronized(now, packet, segment),
+            _ if self.receiver.is_linux() => self.on_synchronized_as_linux(now, packet, segment),
             _ => self.on_synchronized(now, packet, segment),
         }
         self.report_window();
@@ -109,11 +112,16 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        if self.state != State::SynReceived && !self.sender.is_plausible(segment.ack) {
+            // Nothing in it can be trusted, its timestamp included (RFC 5961 §5).
+            self.challenge(now);
+            return;
+        }
         self.note_timestamp(segment);
         if self.state == State::SynReceived {
             let s = self.sender.stream();
             if segment.ack.le(s.snd_una()) || segment.ack.gt(s.snd_max()) {
-                self.reset = Some((segment.ack, None));
+                self.reset = Some(Reset::Answer(segment.ack, None));
                 return;
             }
             self.establish(now);
@@ -132,7 +140,7 @@ impl Connection {
 
     /// Returns whether this is data for an end with nothing outstanding, whose acknowledgment carries no new
     /// information: the usual segment in a stream in one direction. Processing the acknowledgment would change nothing.
-    fn brings_data_only(&mut self, packet: &Packet, segment: &Segment) -> bool {
+    pub(super) fn brings_data_only(&mut self, packet: &Packet, segment: &Segment) -> bool {
         packet.len > 0
             && self.state == State::Established
             && !self.ecn.is_on()
@@ -148,14 +156,20 @@ impl Connection {
         segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window)
     }
 
-    /// Answers an unacceptable segment without data, at most ten times in five seconds (RFC 5961 §7): two ends that
-    /// disagree must not acknowledge each other's acknowledgments forever at full speed.
+    /// Answers an unacceptable segment without data, at most ten times in five seconds (RFC 5961 §7), or every 500 ms
+    /// (Linux): two ends that disagree must not acknowledge each other's acknowledgments forever at full speed.
     pub(super) fn challenge(&mut self, now: Instant) {
-        if now.since(self.challenges.0) >= Duration::from_secs(5) {
-            self.challenges = (now, 0);
+        if self.receiver.is_linux() {
+            if self.may_answer(now) {
+                self.receiver.ack_now();
+            }
+            return;
         }
-        if self.challenges.1 < 10 {
-            self.challenges.1 += 1;
+        if now.since(self.challenged_at) >= Duration::from_secs(5) {
+            (self.challenged_at, self.challenges) = (now, 0);
+        }
+        if self.challenges < 10 {
+            self.challenges += 1;
             self.receiver.ack_now();
         }
     }
@@ -274,7 +288,10 @@ impl Connection {
             return;
         }
         match self.state {
-            State::FinWait1 => self.state = State::FinWait2,
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.wait_for_peer(now);
+            }
             State::Closing => self.enter_time_wait(now),
             State::LastAck => self.finish(Event::Closed),
             _ => {}
@@ -299,7 +316,7 @@ impl Connection {
     }
 
     /// Passes a segment with data, or a FIN, to the receiving half.
-    fn hand_over(&mut self, now: Instant, packet: &Packet, segment: &Segment, fin: Switch) {
+    pub(super) fn hand_over(&mut self, now: Instant, packet: &Packet, segment: &Segment, fin: Switch) {
         if let Some(AckCongestionOption::Ratio(ratio)) = segment.options.ack_congestion {
             self.receiver.on_ratio(segment.seq, ratio);
         }
@@ -333,7 +350,9 @@ impl Connection {
         if !self.receiver.finished() {
             return;
         }
-        self.receiver.ack_now();
+        if self.state != State::Established || !self.receiver.is_linux() {
+            self.receiver.ack_now();
+        }
         self.sender.report(Event::PeerClosed);
         match self.state {
             State::Established => self.state = State::CloseWait,

@@ -1,6 +1,6 @@
 //! The handshake, and the options negotiated by its two SYNs (RFC 9293 §3.10.7.2 and §3.10.7.3).
 
-use super::{ACK_RATIO, Connection, Extras, LEAST_MSS, State, TIMESTAMPS};
+use super::{ACK_RATIO, Connection, Extras, LEAST_MSS, Reset, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Flags, Packet, Segment};
 use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
@@ -12,7 +12,7 @@ impl Connection {
             return;
         }
         if segment.flags.has(Flags::ACK) {
-            self.reset = Some((segment.ack, None));
+            self.reset = Some(Reset::Answer(segment.ack, None));
         } else if segment.flags.has(Flags::SYN) {
             // Data on a SYN is not kept: the peer retransmits it.
             self.negotiate(segment);
@@ -29,7 +29,7 @@ impl Connection {
         let acks = segment.flags.has(Flags::ACK);
         if acks && (segment.ack.le(s.iss()) || segment.ack.gt(s.snd_max())) {
             if !segment.flags.has(Flags::RST) {
-                self.reset = Some((segment.ack, None));
+                self.reset = Some(Reset::Answer(segment.ack, None));
             }
             return;
         }
@@ -96,6 +96,10 @@ impl Connection {
         };
         let plain = !self.ack_congestion.is_on() && !self.ecn.is_on();
         self.plain = if plain { Switch::On } else { Switch::Off };
+        if self.receiver.is_linux() && self.config.common.timestamps.is_on() && !self.timestamps.is_on() {
+            // The space of timestamps carries payload (Linux `tcp_current_mss`).
+            self.sender.raise_mss(self.config.common.mss + TIMESTAMPS);
+        }
         self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }

@@ -1,6 +1,6 @@
 //! Segments that a connection sends, and their options.
 
-use super::{Connection, Extras, HEADER, State, TIMESTAMPS};
+use super::{Connection, Extras, HEADER, Reset, State, TIMESTAMPS};
 use crate::node::Port;
 use crate::packet::{
     AckCongestionOption, Body, Cause, Ecn, Flags, Integrity, LinkHeaders, Options, Packet, Priority, SackBlocks,
@@ -16,9 +16,15 @@ impl Connection {
     #[inline(never)]
     pub(super) fn next_segment(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
         if self.reset.is_some()
-            && let Some((seq, ack)) = self.reset.take()
+            && let Some(reset) = self.reset.take()
         {
-            *place = self.reset_segment(seq, ack);
+            match reset {
+                Reset::Answer(seq, ack) => *place = self.reset_segment(seq, ack),
+                Reset::Active => {
+                    let flags = Flags::RST.with(Flags::ACK);
+                    self.put_segment(now, place, (self.ack_seq(), 0), flags, None, Cause::Reset);
+                }
+            }
             return Some(Port::ONLY);
         }
         if self.own_ack.is_on() {
@@ -32,6 +38,14 @@ impl Connection {
             _ => self.sender.poll_transmit(now),
         };
         let Some(Transmission { seq, len, cause, turn, syn, fin, push }) = transmission else {
+            if let Some(keepalive) = &mut self.keepalive
+                && keepalive.due.is_on()
+            {
+                keepalive.due = Switch::Off;
+                let seq = self.sender.stream().snd_una() - 1;
+                self.put_segment(now, place, (seq, 0), Flags::ACK, None, Cause::Probe);
+                return Some(Port::ONLY);
+            }
             return self.next_ack(now, place);
         };
         if syn.is_on() {

@@ -168,6 +168,7 @@ impl RateSampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::config::Switch;
     use crate::tcp::modern::flight::Flight;
 
     const MS: u64 = 1_000_000;
@@ -178,7 +179,7 @@ mod tests {
 
     fn send(flight: &mut Flight, rate: &mut RateSampler, number: u32, now: Instant) {
         let snapshot = rate.on_sent(now, flight.len(), flight.in_flight() + 1);
-        flight.push(Seq(number * 1000), Seq(number * 1000 + 1000), now, snapshot);
+        flight.push((Seq(number * 1000), Seq(number * 1000 + 1000)), Switch::Off, now, snapshot);
     }
 
     fn acknowledge(flight: &mut Flight, rate: &mut RateSampler, una: u32, now: Instant) -> Option<RateSample> {

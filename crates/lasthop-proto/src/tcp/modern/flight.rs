@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 pub use self::guess::Guess;
 
 use crate::seq::Seq;
+use crate::tcp::config::Switch;
 use crate::time::Instant;
 
 /// Maximum number of tracked segments; no more are sent while this many are outstanding.
@@ -46,11 +47,13 @@ pub struct Sent {
     snapshot: Snapshot,
     marks: u8,
     transmissions: u8,
+    pushed: bool,
 }
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
 const RESENT: u8 = 4;
+const JUDGED: u8 = 8;
 
 impl Sent {
     /// Returns the first sequence number that is not acknowledged.
@@ -91,6 +94,17 @@ impl Sent {
     /// Returns whether a retransmission of the segment is in flight.
     pub const fn is_resent(&self) -> bool {
         self.marks & RESENT != 0
+    }
+
+    /// Returns whether RACK has declared the segment lost since its last transmission: it does so once, even if the
+    /// loss is undone (Linux takes it off `tsorted_sent_queue`).
+    pub const fn is_judged(&self) -> bool {
+        self.marks & JUDGED != 0
+    }
+
+    /// Returns whether every transmission of the segment carries PSH.
+    pub const fn is_pushed(&self) -> bool {
+        self.pushed
     }
 
     /// Returns whether the segment is declared lost and not retransmitted yet.
@@ -213,9 +227,24 @@ impl Flight {
         self.get(Index(place.checked_sub(1)?)).map(Sent::end)
     }
 
-    /// Adds a segment `seq..end` that leaves for the first time.
-    pub fn push(&mut self, seq: Seq, end: Seq, now: Instant, snapshot: Snapshot) {
-        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1 });
+    /// Adds a segment `seq..end` that leaves for the first time; with `push`, every transmission of it carries PSH.
+    pub fn push(&mut self, (seq, end): (Seq, Seq), push: Switch, now: Instant, snapshot: Snapshot) {
+        let pushed = push.is_on();
+        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1, pushed });
+    }
+
+    /// Records that RACK has declared the segment lost.
+    pub fn set_judged(&mut self, index: Index) {
+        if let Some(sent) = self.record(index) {
+            sent.marks |= JUDGED;
+        }
+    }
+
+    /// Returns whether fewer retransmissions are in flight than segments are declared lost
+    /// (`tcp_xmit_retransmit_queue`). After an undo, retransmissions of segments that are not lost any more remain.
+    #[inline]
+    pub fn lacks_retransmissions(&self) -> bool {
+        self.resent < self.lost
     }
 
     /// Records a retransmission. It counts as such in [`Flight::in_flight`].
@@ -239,6 +268,7 @@ impl Flight {
             sent.sent_at = now;
             sent.snapshot = snapshot;
             sent.transmissions = sent.transmissions.saturating_add(1);
+            sent.marks &= !JUDGED;
         }
     }
 
@@ -411,7 +441,7 @@ impl Flight {
             if !rest.is_sacked() {
                 rest.marks = LOST;
                 while rest.end.since(rest.seq) > mss && pieces.len() < MAX_SEGMENTS {
-                    pieces.push_back(Sent { end: rest.seq + mss, ..rest });
+                    pieces.push_back(Sent { end: rest.seq + mss, pushed: false, ..rest });
                     rest.seq += mss;
                 }
             }

@@ -14,7 +14,12 @@ fn at(millis: u64) -> Instant {
 fn flight(segments: u32) -> Flight {
     let mut flight = Flight::default();
     for number in 0..segments {
-        flight.push(Seq(number * MSS), Seq((number + 1) * MSS), at(u64::from(number)), Snapshot::default());
+        flight.push(
+            (Seq(number * MSS), Seq((number + 1) * MSS)),
+            Switch::Off,
+            at(u64::from(number)),
+            Snapshot::default(),
+        );
     }
     flight
 }
@@ -136,7 +141,7 @@ proptest! {
             let place = |number: u32| flight.iter().nth(number as usize).map(|(index, _)| index);
             match step {
                 Step::Send(count) => for _ in 0..count {
-                    flight.push(nxt, nxt + MSS, now, Snapshot::default());
+                    flight.push((nxt, nxt + MSS), Switch::Off, now, Snapshot::default());
                     nxt += MSS;
                 },
                 Step::Acknowledge(bytes) => {

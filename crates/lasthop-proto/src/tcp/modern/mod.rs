@@ -13,7 +13,7 @@ use self::rack::{Arrival, Peer, Rack};
 use self::transmit::Run;
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
-use crate::tcp::config::ModernConfig;
+use crate::tcp::config::{ModernConfig, Switch};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
@@ -70,7 +70,7 @@ impl Modern {
         {
             return;
         }
-        if s.on_expiry() != Expiry::Timeout {
+        if s.on_expiry(now) != Expiry::Timeout {
             return;
         }
         if let Some(rack) = &mut self.rack {
@@ -157,6 +157,10 @@ impl Sending for Modern {
     /// Does nothing: RACK already reduced its window when it processed the acknowledgment.
     fn on_echo(&mut self, _s: &Stream) {}
 
+    fn take_reduced(&mut self) -> Option<Switch> {
+        Some(self.rack.as_mut().map_or(Switch::Off, |rack| rack.take_reduced()))
+    }
+
     #[inline]
     fn wake_time(&self) -> Option<Instant> {
         self.rack.as_deref().and_then(Rack::wake)
@@ -197,9 +201,10 @@ impl Sending for Modern {
     fn next_within_windows(&mut self, s: &mut Stream, now: Instant) -> Option<Transmission> {
         let (rack, run) = self.begin(s, now);
         if rack.has_hole()
-            && let Some((seq, end, cause)) = rack.next_hole(s, now)
+            && let Some(hole) = rack.next_hole(s, now)
         {
-            return Some(s.segment(seq, end, cause));
+            let (seq, end) = hole.span;
+            return Some(Transmission { push: hole.push, ..s.segment(seq, end, hole.why) });
         }
         run.next_in_order(rack, s, now)
     }
@@ -208,7 +213,7 @@ impl Sending for Modern {
     fn record(&mut self, s: &mut Stream, now: Instant, transmission: &Transmission) {
         let (seq, end) = (transmission.seq, transmission.end());
         match &mut self.rack {
-            Some(rack) => rack.on_sent(s, now, seq, end),
+            Some(rack) => rack.on_sent(s, now, transmission),
             // The SYN.
             None => s.time(now, seq, end),
         }

@@ -2,7 +2,7 @@
 
 use super::rack::Rack;
 use crate::seq::Seq;
-use crate::tcp::config::{ModernConfig, Push, Switch, WindowEdge};
+use crate::tcp::config::{Push, Switch, WindowEdge};
 use crate::tcp::stream::{NewData, Stream, Transmission};
 use crate::time::Instant;
 
@@ -12,15 +12,27 @@ pub struct Run {
     at: Instant,
     end: Seq,
     segments: u32,
+    /// Segments of each of its bursts.
+    size: u32,
 }
 
 impl Run {
     /// State before the first segment.
-    pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0 };
+    pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0, size: 1 };
 
-    fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq) {
-        self.segments = if self.goes_on(now, seq) { self.segments + 1 } else { 1 };
+    fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq, rack: &Rack, s: &Stream) {
+        if self.goes_on(now, seq) {
+            self.segments += 1;
+        } else {
+            // A burst takes half of the congestion window at most (`tcp_cwnd_test`).
+            (self.segments, self.size) = (1, rack.burst(s).min(rack.window().0 / 2).max(1));
+        }
         (self.at, self.end) = (now, end);
+    }
+
+    /// Returns whether the next segment, at `seq`, begins a burst.
+    fn is_at_a_start(&self, now: Instant, seq: Seq) -> bool {
+        !self.goes_on(now, seq) || self.segments.is_multiple_of(self.size)
     }
 
     fn goes_on(&self, now: Instant, seq: Seq) -> bool {
@@ -30,20 +42,32 @@ impl Run {
     /// Returns the segment at `snd_nxt`, if windows and rules permit it.
     #[inline(always)]
     pub fn next_in_order(&mut self, rack: &mut Rack, s: &mut Stream, now: Instant) -> Option<Transmission> {
-        if s.is_idle() {
+        if s.is_idle() && (s.take_resumption() || !s.probes_as_linux()) {
             rack.restart_after_idle(s, now);
         }
         if !rack.may_send_new(s, now) {
             return None;
         }
         let new = s.new_data(s.flow_window())?;
-        if !(s.permits(&new) || new.len > 0 && new.len == new.room && self.is_cut_at_the_edge(rack, s, now)) {
+        if !(s.permits(&new)
+            || rack.is_probing()
+            || new.len > 0 && new.len == new.room && self.is_cut_at_the_edge(rack, s, now))
+        {
             s.wait_for_window(now, &new, true);
             return None;
         }
+        let bursts = rack.config().push == Push::Bursts;
+        if bursts
+            && new.len == s.mss()
+            && new.in_buffer > new.len
+            && self.is_at_a_start(now, s.snd_nxt())
+            && rack.defers(s, now, &new)
+        {
+            return None;
+        }
         let mut transmission = s.take_new(&new);
-        if counts_bursts(rack.config()) && !new.again {
-            self.on_sent(now, transmission.seq, transmission.seq + transmission.len);
+        if (bursts || rack.config().window_edge == WindowEdge::Cut) && !new.again {
+            self.on_sent(now, transmission.seq, transmission.seq + transmission.len, rack, s);
         }
         if rack.config().push == Push::Bursts {
             transmission.push = self.push(rack, s, &new);
@@ -51,21 +75,23 @@ impl Run {
         Some(transmission)
     }
 
-    /// Returns whether `new` carries PSH, if bursts do. A burst takes half of the congestion window at most
-    /// (`tcp_cwnd_test`).
+    /// Returns whether `new` carries PSH, if bursts do.
     fn push(&self, rack: &Rack, s: &Stream, new: &NewData) -> Switch {
         let left = new.in_buffer - new.len;
         if new.len == 0 {
             return Switch::Off;
         }
-        if left == 0 {
+        if left == 0 && !s.marks_end() {
+            return Switch::Off;
+        }
+        if left == 0 || s.is_record_end(s.pos(s.snd_nxt()) + u64::from(new.len)) {
             return Switch::On;
         }
         // The first of a burst never does.
         if new.again || self.segments <= 1 {
             return Switch::Off;
         }
-        let size = rack.burst(s).min(rack.window().0 / 2).max(1);
+        let size = self.size;
         let place = (self.segments - 1) % size;
         let next = left.min(new.room - new.len).min(s.mss());
         let whole = next == s.mss() || next == left || rack.config().window_edge == WindowEdge::Cut;
@@ -81,9 +107,4 @@ impl Run {
             && !s.holds_small()
             && !self.segments.is_multiple_of(rack.burst(s))
     }
-}
-
-/// Returns whether bursts are counted, for rules that depend on their ends.
-fn counts_bursts(config: &ModernConfig) -> bool {
-    config.window_edge == WindowEdge::Cut || config.push == Push::Bursts
 }

@@ -279,10 +279,11 @@ enum Place {
 }
 
 impl Receiver {
-    /// Processes a segment with data: the equivalent of [`Receiver::on_data`] for a Linux receiver.
+    /// Processes a segment with data or a FIN: the equivalent of [`Receiver::on_data`] for a Linux receiver.
     pub fn on_arrival(&mut self, now: Instant, arrival: &Arrival) {
-        if arrival.len == 0 {
-            return self.on_data(now, arrival.seq, arrival.len, arrival.fin);
+        let end = arrival.seq + (arrival.len + u32::from(arrival.fin.is_on()));
+        if end.lt(self.last_ack_sent) {
+            return self.answer_old(arrival.seq, end);
         }
         self.linux.begin(&self.config);
         let Some(mut linux) = self.linux.take() else { return };
@@ -294,14 +295,9 @@ impl Receiver {
     /// Stores the data (`tcp_data_queue`).
     fn place_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         let Arrival { seq, len, ecn, .. } = *arrival;
-        let (end, window) = (seq + len, self.offered());
-        // The next segment is inside the last advertised window, which the current edge never precedes; its position
-        // does not matter then.
-        let edge = if self.expects(seq, len) { self.rcv_adv } else { self.edge_beside(linux) };
+        let end = seq + (len + u32::from(arrival.fin.is_on()));
+        let window = self.offered();
         (linux.rto, linux.now) = (arrival.rto, now);
-        if end.lt(self.last_ack_sent) {
-            return self.answer_old(seq, end, window, linux);
-        }
         linux.scheduled = Switch::On;
         // An unreported duplicate is never reported (`tcp_data_queue`).
         self.duplicate = None;
@@ -313,49 +309,51 @@ impl Receiver {
         if arrival.cwr.is_on() {
             linux.at_once = Switch::On;
         }
-        self.note_duplicates(seq, end);
-        let useless = end.le(self.rcv_nxt) || !seq.lt(edge) || edge == self.rcv_nxt || self.is_overfull(linux);
-        let place = if useless {
-            Place::Useless
-        } else if seq.le(self.rcv_nxt) {
-            Place::Next
-        } else {
-            Place::Ahead
-        };
-        let had_runs = !self.runs.is_empty();
-        match place {
-            Place::Useless => linux.enter_quick(QUICK, window),
-            Place::Next => {
-                self.place(edge, seq, len, arrival.fin);
-                linux.measure_mss(arrival, self.announced(), window);
-                // The hole that it fills is processed afterwards.
-                linux.round_trip.on_data(now, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt }, window);
-                linux.measure_gap(now, window);
-                linux.see_marks(&mut self.marks, ecn, window);
-                if len >= 128 {
-                    self.grow_window(len, linux);
+        let had_more = self.has_ahead();
+        match self.judge_place(arrival, end, linux) {
+            Place::Useless => {
+                if seq.lt(self.rcv_nxt) {
+                    self.note_duplicates(seq, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt });
                 }
-                if had_runs && self.runs.is_empty() {
+                linux.enter_quick(QUICK, window);
+            }
+            Place::Next => {
+                self.note_duplicates(seq, end);
+                self.place(seq + len, seq, len, arrival.fin);
+                if len > 0 {
+                    linux.measure_mss(arrival, self.announced(), window);
+                    // The hole that it fills is processed afterwards.
+                    linux.round_trip.on_data(now, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt }, window);
+                    linux.measure_gap(now, window);
+                    linux.see_marks(&mut self.marks, ecn, window);
+                    if len >= 128 {
+                        self.grow_window(len, linux);
+                    }
+                }
+                if had_more && !self.has_ahead() {
                     // RFC 5681 §4.2: the gap is filled.
                     linux.at_once = Switch::On;
                 }
                 linux.table.forget_before(self.rcv_nxt);
+                if self.finished() {
+                    self.end_stream(linux);
+                }
             }
             Place::Ahead => {
+                self.note_duplicates(seq, end);
                 linux.see_marks(&mut self.marks, ecn, window);
                 // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns the size of the
                 // others.
                 linux.measure_mss(arrival, self.announced(), window);
-                let right = if edge.lt(end) { edge } else { end };
                 // The window grows before the segment is stored, and not at all for data already present
                 // (`tcp_data_queue_ofo`).
-                let is_known = self.runs.iter().any(|run| run.left.le(seq) && right.le(run.right));
+                let is_known = self.runs.iter().any(|run| run.left.le(seq) && (seq + len).le(run.right));
                 if self.sack.is_on() && !is_known {
                     self.grow_window(len, linux);
                 }
-                self.place(edge, seq, len, arrival.fin);
-                if self.latest.is_some() {
-                    self.list_block(SackBlock { left: seq, right }, linux);
+                self.place(seq + len, seq, len, arrival.fin);
+                if self.latest.is_some() || len == 0 {
+                    self.list_block(SackBlock { left: seq, right: end }, linux);
                 }
                 if let Some(tuning) = &mut linux.tuning {
                     tuning.on_out_of_order(self.holdings(linux.mss));
@@ -364,12 +362,55 @@ impl Receiver {
         }
     }
 
-    /// Answers data that ends before the last acknowledgment (`tcp_send_dupack`): at once, and in addition to counted
-    /// acknowledgments.
-    fn answer_old(&mut self, seq: Seq, end: Seq, window: u32, linux: &mut Linux) {
-        linux.enter_quick(QUICK, window);
-        self.note_duplicates(seq, end);
+    /// Returns the position of a segment that ends at `end`, its FIN included.
+    fn judge_place(&self, arrival: &Arrival, end: Seq, linux: &Linux) -> Place {
+        let (seq, edge) = (arrival.seq, self.rcv_adv);
+        let closed = edge == self.rcv_nxt;
+        if seq == self.rcv_nxt && closed && arrival.len == 0 {
+            // A FIN takes no memory.
+            Place::Next
+        } else if end.le(self.rcv_nxt) || !seq.lt(edge) || closed || self.is_overfull(linux) {
+            Place::Useless
+        } else if seq.le(self.rcv_nxt) {
+            Place::Next
+        } else {
+            Place::Ahead
+        }
+    }
+
+    /// Returns whether anything waits behind a hole: data, or the FIN.
+    fn has_ahead(&self) -> bool {
+        !self.runs.is_empty() || self.awaits_fin()
+    }
+
+    /// Handles the FIN, with everything before it present (`tcp_fin`): the acknowledgment waits for the application,
+    /// which may end its stream too.
+    #[cold]
+    fn end_stream(&mut self, linux: &mut Linux) {
+        linux.interactive = Switch::On;
+        self.runs.clear();
+        self.duplicate = None;
+        linux.table = Table::default();
+    }
+
+    /// Answers a segment that is not acceptable, at once and in addition to counted acknowledgments
+    /// (`tcp_send_dupack`).
+    pub fn answer_old(&mut self, seq: Seq, end: Seq) {
+        if end != seq && seq.lt(self.rcv_nxt) {
+            self.linux.begin(&self.config);
+            let window = self.offered();
+            if let Some(linux) = self.linux.kept_mut() {
+                linux.enter_quick(QUICK, window);
+            }
+            self.note_duplicates(seq, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt });
+        }
         self.due = AckDue::Now;
+    }
+
+    /// Returns the end of the highest block of out-of-order data that a Linux receiver reports.
+    pub fn highest_listed(&self) -> Option<Seq> {
+        let blocks = self.table()?;
+        blocks.as_slice().iter().map(|block| block.right).reduce(Seq::max)
     }
 
     /// Adds a block to those to report. If this displaces one that compressed acknowledgments have not reported yet, an
@@ -377,7 +418,7 @@ impl Receiver {
     fn list_block(&mut self, block: SackBlock, linux: &mut Linux) {
         if linux.compressed > 0 && linux.table.crowds(block) {
             let mut early = SackBlocks::default();
-            let most = usize::from(self.config.receiver.sack_blocks);
+            let most = usize::from(self.most_blocks);
             self.duplicate.take().into_iter().for_each(|block| early.push(block));
             linux.table.blocks().as_slice().iter().take(most - early.as_slice().len()).for_each(|&old| early.push(old));
             linux.early = Some(early);
@@ -397,7 +438,7 @@ impl Receiver {
         let opens = unacked > linux.mss && self.offer_anew(linux) >= self.offered();
         if opens || linux.is_quick() || linux.at_once.is_on() {
             self.due = AckDue::Now;
-        } else if self.runs.is_empty() {
+        } else if !self.has_ahead() {
             self.delay_as_linux(now, arrival.srtt, linux);
         } else {
             self.hold_back(now, arrival.srtt, linux);

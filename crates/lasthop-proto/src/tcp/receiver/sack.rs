@@ -102,7 +102,13 @@ impl Receiver {
     /// Returns whether there is anything to report selectively.
     #[inline]
     pub fn has_blocks(&self) -> bool {
-        !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report()
+        !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report() || self.awaits_fin()
+    }
+
+    /// Returns whether the FIN is known and waits for data before it.
+    #[inline]
+    pub(super) fn awaits_fin(&self) -> bool {
+        self.fin.is_some_and(|fin| self.rcv_nxt.le(fin))
     }
 
     /// Writes the SACK blocks of the segment being sent into `blocks`: duplicates first (RFC 2883 §4), then the run of
@@ -117,7 +123,7 @@ impl Receiver {
         if let Some(duplicate) = self.duplicate.take() {
             blocks.push(duplicate);
         }
-        let most = usize::from(self.config.receiver.sack_blocks);
+        let most = usize::from(self.most_blocks);
         if let Some(table) = self.table() {
             for block in table.as_slice() {
                 if blocks.as_slice().len() < most {

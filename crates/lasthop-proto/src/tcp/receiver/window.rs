@@ -19,6 +19,19 @@ impl Receiver {
         seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq)
     }
 
+    /// Returns whether a Linux receiver accepts a segment with these numbers (`tcp_sequence`): it ends at the last
+    /// acknowledgment or later, and within the advertised window unless the application has read everything.
+    pub fn is_in_sequence(&self, seq: Seq, end: Seq) -> bool {
+        let beyond = end.gt(self.rcv_adv) && (seq.gt(self.rcv_adv) || self.unread() > 0);
+        !(end.lt(self.last_ack_sent) || beyond)
+    }
+
+    /// Returns whether a segment with these numbers is within the window of an answered SYN (`tcp_in_window`).
+    pub fn request_admits(&self, seq: Seq, end: Seq) -> bool {
+        let (left, right) = (self.rcv_nxt, self.rcv_adv);
+        seq == left || end.gt(left) && seq.lt(right) || seq == right && seq == end
+    }
+
     fn overlaps_window(&self, seq: Seq, seq_len: u32) -> bool {
         let window = self.window();
         if seq_len == 0 {

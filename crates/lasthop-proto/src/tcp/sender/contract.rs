@@ -2,6 +2,7 @@
 
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
+use crate::tcp::config::Switch;
 use crate::tcp::info::TcpInfo;
 use crate::tcp::stream::{Stream, Transmission};
 use crate::time::Instant;
@@ -51,6 +52,12 @@ pub(in crate::tcp) trait Sending {
 
     /// Reduces the window because the acknowledgment processed last echoes a mark, the first one in this window.
     fn on_echo(&mut self, s: &Stream);
+
+    /// Returns whether the new data segment being sent is the first after a reduction, which it reports to the peer
+    /// (CWR); `None` if reductions follow [`Self::on_echo`] and retransmissions.
+    fn take_reduced(&mut self) -> Option<Switch> {
+        None
+    }
 
     /// Returns the time at which the sender must be called, in addition to the timers of the stream.
     fn wake_time(&self) -> Option<Instant> {

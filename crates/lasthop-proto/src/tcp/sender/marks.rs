@@ -48,6 +48,7 @@ impl Sender {
     /// Returns whether the new data segment being sent is the first after a reduction, which it reports to the peer
     /// (CWR).
     pub fn take_reduced(&mut self) -> Switch {
-        core::mem::replace(&mut self.marks.untold, Switch::Off)
+        let untold = core::mem::replace(&mut self.marks.untold, Switch::Off);
+        each!(&mut self.kind, sender => sender.take_reduced()).unwrap_or(untold)
     }
 }

@@ -13,6 +13,9 @@ use crate::time::{Duration, Instant};
 /// after one retransmission timeout, so the lower bound applies to 4.4BSD's clock only.
 const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
+/// Maximum exponent of the interval between Linux's probes (`tcp_probe0_when`).
+const MOST_DOUBLINGS: u32 = 10;
+
 /// State of the probes of a closed window.
 #[derive(Clone, Debug)]
 pub(super) struct Persist {
@@ -56,17 +59,24 @@ impl Stream {
         self.max_snd_wnd = self.max_snd_wnd.max(window);
     }
 
-    /// Returns whether a segment with these numbers is newer than the last one used for a window update.
+    /// Returns whether a segment with these numbers is newer than the last one used for a window update. Linux also
+    /// trusts every new acknowledgment, and a window that closes (`tcp_may_update_window`).
     pub fn may_update_window(&self, seq: Seq, ack: Seq, window: u32) -> bool {
         let (wl1, wl2) = self.snd_wl;
+        if self.config.common.window_probe == WindowProbe::Empty {
+            return ack.gt(self.snd_una) || wl1.lt(seq) || wl1 == seq && (window > self.snd_wnd || window == 0);
+        }
         wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.snd_wnd)))
     }
 
     /// Processes the window of a plausible acknowledgment: updates it, unless the segment is older than the last one
     /// used (RFC 9293 §3.10.7.4).
     #[inline]
-    pub fn on_window(&mut self, incoming: &Incoming) {
+    pub fn on_window(&mut self, now: Instant, incoming: &Incoming) {
         self.persist.unanswered = 0;
+        if self.config.common.window_probe == WindowProbe::Empty {
+            return self.on_window_as_linux(now, incoming);
+        }
         if incoming.window == 0 {
             // RFC 9293 §3.8.6.1: a peer that answers with a closed window is alive, however long it takes.
             self.retries = 0;
@@ -78,6 +88,52 @@ impl Stream {
                 self.persist.probes = 0;
             }
         }
+    }
+
+    /// Processes the window like Linux (`tcp_ack_update_window`, `tcp_ack_probe`). If nothing is outstanding and the
+    /// next segment still does not fit, the next probe is a whole interval away.
+    #[inline]
+    fn on_window_as_linux(&mut self, now: Instant, incoming: &Incoming) {
+        if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
+            self.resumes = if incoming.window == self.snd_wnd { self.resumes } else { Switch::On };
+            self.set_window(incoming.window, incoming.seq, incoming.ack.ack);
+        }
+        if self.is_idle() && !self.is_done() {
+            self.judge_opening(now);
+        }
+    }
+
+    #[inline(never)]
+    fn judge_opening(&mut self, now: Instant) {
+        let Some(next) = self.next_len().filter(|next| *next > 0) else { return };
+        if next <= self.snd_wnd {
+            self.persist = Persist::NONE;
+        } else if self.persist.timer.is_some() || self.persist.probes > 0 {
+            self.persist.due = Switch::Off;
+            self.start_persist(now);
+        }
+    }
+
+    /// Returns the sequence space of the segment at `snd_nxt`, if there is one in the send buffer.
+    pub fn next_len(&self) -> Option<u32> {
+        let left = self.buffered_end().checked_sub(self.pos(self.snd_nxt))?;
+        Some(left.min(u64::from(self.mss)) as u32)
+    }
+
+    /// Returns whether the peer's window admits the segment at `snd_nxt` as a whole (`tcp_snd_wnd_test`).
+    pub fn admits_next(&self) -> bool {
+        let used = self.snd_nxt.since(self.snd_una);
+        self.next_len().is_some_and(|next| next > 0 && used.saturating_add(next) <= self.snd_wnd)
+    }
+
+    /// Returns whether the application has written, or the window has moved, since the last call.
+    pub fn take_resumption(&mut self) -> bool {
+        core::mem::replace(&mut self.resumes, Switch::Off).is_on()
+    }
+
+    /// Returns whether a data probe of a small window, or a probe of a closed one, follows Linux's rules.
+    pub fn probes_as_linux(&self) -> bool {
+        self.config.common.window_probe == WindowProbe::Empty
     }
 
     /// Returns whether a segment with these fields carries no new information: nothing is outstanding, the window is
@@ -106,6 +162,13 @@ impl Stream {
         if self.persist.probes > 0 { self.snd_nxt } else { self.snd_max }
     }
 
+    /// Returns the sequence number of a segment without data, for a Linux end: within the window that the peer granted
+    /// last, to the precision of `shift` (`tcp_acceptable_seq`).
+    pub fn acceptable_seq(&self, shift: u8) -> Seq {
+        let edge = self.snd_una + self.snd_wnd;
+        if !edge.lt(self.snd_max) || self.snd_max.since(edge) < 1 << shift { self.snd_max } else { edge }
+    }
+
     /// Returns the number of probes since the last segment from the peer.
     pub fn unanswered_probes(&self) -> u32 {
         self.persist.unanswered
@@ -122,7 +185,8 @@ impl Stream {
         if self.persist.timer.is_some_and(|at| at <= now) {
             self.persist.timer = None;
             self.persist.due = Switch::On;
-            if self.persist.unanswered >= self.config.common.max_retries {
+            let outlasted = self.live.is_some() && self.outlasts_user(now, self.persist.probes == 0);
+            if outlasted || self.persist.unanswered >= self.config.common.max_retries {
                 self.given_up = Switch::On;
             }
         }
@@ -147,12 +211,15 @@ impl Stream {
     }
 
     fn start_persist(&mut self, now: Instant) {
-        let span = self.rtt.rto().saturating_mul(1 << self.persist.probes.min(6));
+        let linux = self.probes_as_linux();
+        let doublings = self.persist.probes.min(if linux { MOST_DOUBLINGS } else { 6 });
+        let span = self.rtt.rto().saturating_mul(1 << doublings);
         if self.persist.probes == 0 && self.snd_wnd == 0 {
             self.report(Event::ZeroWindow);
         }
         let least = if matches!(self.config.common.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
-        self.persist.timer = Some(self.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
+        let most = if linux { self.config.common.rto_max } else { PERSIST.1 };
+        self.persist.timer = Some(self.rtt.deadline_after(now, span.max(least).min(most)));
     }
 
     /// Returns the probe that is due, if there is data to probe with. The probe of a closed window is recorded as sent,
@@ -165,8 +232,15 @@ impl Stream {
         }
         if self.snd_wnd > 0 {
             let end = self.snd_nxt + self.flow_window();
-            let part = || Transmission { turn: Turn::Probe, ..self.segment(self.snd_nxt, end, Cause::Probe) };
-            return self.is_idle().then(part);
+            // Linux's `tcp_write_wakeup` sets PSH.
+            let push = if self.probes_as_linux() { Switch::On } else { Switch::Off };
+            if !self.is_idle() {
+                return None;
+            }
+            if push.is_on() {
+                self.persist.probes = 0;
+            }
+            return Some(Transmission { turn: Turn::Probe, push, ..self.segment(self.snd_nxt, end, Cause::Probe) });
         }
         let (seq, len) = match self.config.common.window_probe {
             WindowProbe::Byte => (self.snd_una, 1),

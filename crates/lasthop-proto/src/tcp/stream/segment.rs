@@ -92,7 +92,7 @@ impl Stream {
         }
         let in_buffer = data_end.min(self.buffered_end()).saturating_sub(pos) as u32;
         let room = window.saturating_sub(used);
-        let len = in_buffer.min(room).min(self.mss);
+        let len = self.within_record(pos, in_buffer.min(room).min(self.mss));
         let last = pos + u64::from(len) == data_end;
         let fin = self.is_closed() && last && pos <= data_end && (len > 0 || in_buffer == 0);
         Some(NewData { len, in_buffer, room, fin, again: self.snd_nxt.lt(self.snd_max) })
@@ -103,8 +103,9 @@ impl Stream {
     pub fn permits(&self, new: &NewData) -> bool {
         let NewData { len, in_buffer, fin, again, .. } = *new;
         len == self.mss && len > 0
-            || len > 0 && len == in_buffer && (self.is_idle() || !self.holds_small())
-            || len > 0 && len >= self.max_snd_wnd / 2
+            || len > 0 && len == in_buffer && (self.is_idle() || !self.holds_small()) && (fin || !self.is_corked())
+            || len > 0 && len >= self.max_snd_wnd / 2 && !self.is_corked()
+            || len > 0 && len < in_buffer && self.is_record_end(self.pos(self.snd_nxt) + u64::from(len))
             || len > 0 && again
             || fin && (!self.fin_sent() || again)
     }

@@ -71,11 +71,14 @@ pub fn detect(
     for at in 0..flight.holes(newest.sent_at, newest.end) {
         let Some(index) = flight.hole(at) else { break };
         let Some(sent) = flight.get(index) else { continue };
-        if sent.is_waiting() || !newest.is_after(sent) {
+        if sent.is_waiting() || sent.is_judged() || !newest.is_after(sent) {
             continue;
         }
         match newest.patience(now, sent, reordering) {
-            Duration::ZERO => lost(flight, index),
+            Duration::ZERO => {
+                lost(flight, index);
+                flight.set_judged(index);
+            }
             patience => wait = wait.max(Some(patience)),
         }
     }

@@ -3,6 +3,7 @@
 use super::ack::News;
 use super::{Permit, Rack};
 use crate::event::{Event, Spurious};
+use crate::tcp::config::Switch;
 use crate::tcp::congestion::control::{CaState, Episode, Reduction};
 use crate::tcp::modern::prr::{Entry, Prr};
 use crate::tcp::stream::Stream;
@@ -141,6 +142,7 @@ impl Rack {
     fn begin_reduction(&mut self, s: &Stream, now: Instant, why: Reduction, delivered: u32) {
         self.high = s.snd_nxt();
         self.probe = None;
+        self.untold = Switch::On;
         let (window, out, sacked) = (self.control.window(), self.flight.len(), self.flight.sacked());
         self.prr = Prr::begin(self.config.window_reduction, &Entry { window, out, sacked, delivered });
         self.control.on_episode(now, Episode::Reduce(why));
@@ -204,6 +206,8 @@ impl Rack {
             self.flight.unmark_lost();
         }
         if self.undo.restores() {
+            // The peer is not told of a reduction that was undone (`tcp_ecn_withdraw_cwr`).
+            self.untold = Switch::Off;
             self.control.on_episode(now, Episode::Undone);
         }
         self.usage.restart(now);

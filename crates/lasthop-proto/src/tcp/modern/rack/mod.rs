@@ -8,6 +8,7 @@
 mod ack;
 mod backpressure;
 mod blind;
+mod defer;
 mod detect;
 mod episode;
 mod info;
@@ -24,7 +25,7 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::ModernConfig;
+use crate::tcp::config::{ModernConfig, Switch};
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::min_rtt::MinRtt;
@@ -33,7 +34,7 @@ use crate::tcp::modern::flight::{Flight, Index, Sent};
 use crate::tcp::modern::pacer::{Pacer, Piece};
 use crate::tcp::modern::prr::Prr;
 use crate::tcp::send_buffer::Need;
-use crate::tcp::stream::Stream;
+use crate::tcp::stream::{Stream, Transmission, Turn};
 use crate::time::{Duration, Instant};
 
 /// Segment to be sent regardless of the window.
@@ -78,6 +79,8 @@ struct Batch {
     /// True if the oldest segment was retransmitted.
     oldest: bool,
     probe: bool,
+    /// True if a probe of a small window has left.
+    window_probe: bool,
     /// True if the wait for reordered segments has ended.
     waited: bool,
 }
@@ -104,6 +107,27 @@ impl Copies {
 enum Origin {
     Sender,
     Network,
+}
+
+/// A segment to retransmit.
+#[derive(Clone, Copy, Debug)]
+pub struct Hole {
+    /// Sequence number of its first byte, and the number after its last.
+    pub span: (Seq, Seq),
+    /// On if it ends what the application had written, and carried PSH for that.
+    pub push: Switch,
+    /// Reason for the retransmission.
+    pub why: Cause,
+}
+
+impl Hole {
+    fn of(sent: &Sent, cause: Cause) -> Self {
+        Self {
+            span: (sent.seq(), sent.end()),
+            push: if sent.is_pushed() { Switch::On } else { Switch::Off },
+            why: cause,
+        }
+    }
 }
 
 /// SACK support of the peer.
@@ -135,6 +159,8 @@ pub struct Rack {
     undo: Undo,
     /// True if a timeout may still turn out to be spurious.
     frto: bool,
+    /// On if a reduction has yet to be reported to the peer (`TCP_ECN_QUEUE_CWR`).
+    untold: Switch,
     /// True if the peer reneged on earlier reports.
     reneged: bool,
     peer: Peer,
@@ -143,6 +169,8 @@ pub struct Rack {
     forced: Option<Forced>,
     permit: Permit,
     batch: Batch,
+    /// True if the congestion window was the reason for a deferral since the last burst.
+    deferred: bool,
     usage: Usage,
     /// Back-pressure from the host's own queue.
     backpressure: Backpressure,
@@ -181,6 +209,7 @@ impl Rack {
             prr: Prr::default(),
             undo: Undo::default(),
             frto: false,
+            untold: Switch::Off,
             reneged: false,
             peer,
             probe: None,
@@ -188,6 +217,7 @@ impl Rack {
             forced: None,
             permit: Permit::All,
             batch: Batch::default(),
+            deferred: false,
             usage: Usage::default(),
             backpressure: Backpressure::default(),
             last_sent: now,
@@ -214,6 +244,11 @@ impl Rack {
     /// Returns the time at which a segment that waits for the pacer may leave.
     pub fn wake(&self) -> Option<Instant> {
         self.wake
+    }
+
+    /// Returns whether a reduction is to be reported to the peer (CWR), once.
+    pub fn take_reduced(&mut self) -> Switch {
+        core::mem::replace(&mut self.untold, Switch::Off)
     }
 
     /// Records that the pacer releases a segment.
@@ -255,12 +290,19 @@ impl Rack {
         self.host_queue_has_room(s, now, piece)
     }
 
-    /// Returns the probe's segment, unless new data can be sent instead.
-    fn probe_segment(&self, s: &Stream) -> Option<(Seq, Seq, Cause)> {
-        if self.can_try_new(s) {
+    /// Returns whether a tail-loss probe is about to leave. New data leaves as one regardless of Nagle's rule
+    /// (`tcp_send_loss_probe`).
+    #[inline]
+    pub fn is_probing(&self) -> bool {
+        self.forced == Some(Forced::Probe)
+    }
+
+    /// Returns the probe's segment, unless the whole next segment of new data can be sent instead.
+    fn probe_segment(&self, s: &Stream) -> Option<Hole> {
+        if s.admits_next() {
             return None;
         }
-        self.flight.back().map(|last| (last.seq(), last.end(), Cause::TailProbe))
+        self.flight.back().map(|last| Hole::of(last, Cause::TailProbe))
     }
 
     /// Declares a segment lost and notifies the congestion control.
@@ -303,8 +345,10 @@ impl Rack {
     /// Updates the timer and the usage of the window when nothing more can be sent now.
     pub fn on_burst_end(&mut self, s: &mut Stream, now: Instant) {
         self.look_after_timer(s, now);
-        let full = self.flight.in_flight() >= self.control.window();
-        if self.batch.new || full && unsent(s) {
+        let deferred = core::mem::take(&mut self.deferred);
+        let full = self.flight.in_flight() >= self.control.window() || deferred;
+        // A probe of the window says nothing about its use (`tcp_write_wakeup`).
+        if self.batch.new && !self.batch.window_probe || full && unsent(s) {
             let burst = Burst {
                 out: self.flight.len(),
                 window: self.control.window(),
@@ -318,7 +362,7 @@ impl Rack {
                 self.control.on_episode(now, Episode::Unused { used });
             }
         }
-        if !full && all_sent(s) && self.flight.waiting() == 0 && self.backpressure.is_clear(now) {
+        if !full && all_sent(s) && !self.flight.lacks_retransmissions() && self.backpressure.is_clear(now) {
             self.rate.limit_by_application(self.flight.in_flight());
         }
         self.batch = Batch::default();
@@ -344,15 +388,15 @@ impl Rack {
     /// Returns whether there is data to retransmit, regardless of windows.
     #[inline]
     pub fn has_hole(&self) -> bool {
-        self.flight.waiting() > 0 || self.forced.is_some()
+        self.flight.waiting() > 0 && self.flight.lacks_retransmissions() || self.forced.is_some()
     }
 
-    /// Returns a segment to retransmit: its first byte, the byte after its last, and the cause.
-    pub fn next_hole(&mut self, s: &Stream, now: Instant) -> Option<(Seq, Seq, Cause)> {
+    /// Returns a segment to retransmit.
+    pub fn next_hole(&mut self, s: &Stream, now: Instant) -> Option<Hole> {
         match self.forced {
             Some(Forced::Oldest) => {
                 let oldest = self.flight.front()?;
-                return Some((oldest.seq(), oldest.end(), Cause::Timeout));
+                return Some(Hole::of(oldest, Cause::Timeout));
             }
             Some(Forced::Probe) => return self.probe_segment(s),
             None => {}
@@ -373,7 +417,7 @@ impl Rack {
             return None;
         }
         let cause = if self.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
-        Some((sent.seq(), sent.end(), cause))
+        Some(Hole::of(&sent, cause))
     }
 
     /// Returns whether the congestion window permits new data.
@@ -400,7 +444,8 @@ impl Rack {
     }
 
     /// Records that the segment `seq..end` leaves, before `s` is updated.
-    pub fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq) {
+    pub fn on_sent(&mut self, s: &Stream, now: Instant, sent: &Transmission) {
+        let (seq, end) = (sent.seq, sent.end());
         if seq == end {
             return;
         }
@@ -420,14 +465,19 @@ impl Rack {
             let quantum = pacing.quantum.min(self.config.send_quantum).min(most);
             self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });
         }
-        if self.in_reduction() {
+        let forced = self.forced.take();
+        if self.in_reduction() && (again.is_none() || forced.is_none()) {
+            // A probe's retransmission does not count (`tcp_send_loss_probe`).
             self.prr.on_sent(1);
         }
-        let forced = self.forced.take();
         match again {
             None => {
-                self.flight.push(seq, end, now, snapshot);
+                // PSH at the end of a burst belongs to the transmission, at the end of the written data to the bytes.
+                let lasts = sent.turn == Turn::Probe || s.pos(end) > s.queued();
+                let push = if lasts { sent.push } else { Switch::Off };
+                self.flight.push((seq, end), push, now, snapshot);
                 self.batch.new = true;
+                self.batch.window_probe |= sent.turn == Turn::Probe;
                 self.batch.first |= out == 0;
             }
             Some(index) => {

@@ -3,7 +3,7 @@
 
 use super::{Forced, Permit, Rack, unsent};
 use crate::event::Event;
-use crate::tcp::config::{Clock, RttRule};
+use crate::tcp::config::{Clock, RttRule, Switch};
 use crate::tcp::congestion::control::{CaState, Episode};
 use crate::tcp::modern::prr::Step;
 use crate::tcp::modern::rack::detect;
@@ -111,7 +111,9 @@ impl Rack {
         }
         if batch.new {
             let full = self.until_timeout(s, now);
-            if !self.schedule_probe(s, now, full) && (batch.first || self.pending == Pending::Probe) {
+            // A probe of the peer's window is followed by the timeout (`tcp_write_wakeup`).
+            let probes = !batch.window_probe && self.schedule_probe(s, now, full);
+            if !probes && (batch.first || self.pending == Pending::Probe) {
                 self.restart_timeout(s, now);
             }
         }
@@ -193,6 +195,7 @@ impl Rack {
         self.state = CaState::Loss;
         self.high = s.snd_nxt();
         self.probe = None;
+        self.untold = Switch::On;
         self.frto = self.config.frto.is_on() && (fresh || recurring);
         self.rate.restart_round();
         self.forced = Some(Forced::Oldest);

@@ -30,7 +30,7 @@ impl Receiver {
             tuning.on_read(linux.now, self.holdings(linux.mss), linux.round_trip.get());
         }
         self.unread = self.unread.saturating_sub(bytes - first);
-        if self.due != AckDue::Now && !self.finished() && self.read_calls_for_ack(bytes, &linux) {
+        if self.due != AckDue::Now && self.read_calls_for_ack(bytes, &linux) {
             self.due = AckDue::Now;
         }
         self.linux.put(linux);
@@ -45,13 +45,14 @@ impl Receiver {
             };
             let unacked = self.rcv_nxt.since(self.last_ack_sent);
             let empty = self.unread == 0 && self.runs.is_empty();
+            // A FIN ends updates of the window, not this.
             if unacked > linux.mss || small && bytes > 0 && empty {
                 return true;
             }
         }
         let open = self.rcv_adv.since(self.rcv_nxt);
         let most = linux.tuning().map_or(self.config.receiver.receive_buffer, Autotune::clamp);
-        if bytes == 0 || open > most / 2 {
+        if bytes == 0 || self.finished() || open > most / 2 {
             return false;
         }
         let offer = self.offer_beside(linux).0;
