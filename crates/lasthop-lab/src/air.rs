@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
-use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 use lasthop_sim::LegId;
@@ -248,7 +247,7 @@ impl Air {
         }
         // After a late wake-up, the link may already have advanced. Its time cannot decrease.
         let now = now.max(self.last_at(point));
-        let look = || Sight::of(self.pool.get(frame.handle()));
+        let look = || reading::view(self.pool.get(frame.handle()), bytes.get(ETHERNET..).unwrap_or_default());
         let carrier = &mut self.carriers[point];
         let (accepted, _) = carrier.enqueue(&mut self.media, now, leg(point), frame, look);
         if let Some(monitor) = &mut self.monitor {

@@ -322,7 +322,7 @@ fn a_managed_queue_marks_and_drops() {
             air.send(at(10), BASE, &frame);
             *pool.place() = air.read(&frame[ETHERNET..]);
             let frame = pool.commit(1);
-            twin.enqueue(at(10), frame, Sight::default);
+            twin.enqueue(at(10), frame, View::default);
         }
         let (mut expected, mut came) = (Vec::new(), Vec::new());
         while let Some(due) = twin.poll_deadline() {
@@ -435,7 +435,7 @@ fn follow_the_simulator(keys: &str) -> PathReport {
         follow(&mut twin, &mut pool, now);
         *pool.place() = air.read(&bytes[ETHERNET..]);
         let frame = pool.commit(1);
-        twin.enqueue(now, frame, Sight::default);
+        twin.enqueue(now, frame, View::default);
     }
     came.extend(arrivals(&mut air, at(100_000)).into_iter().map(|(_, due, _)| due));
     follow(&mut twin, &mut pool, at(100_000));

@@ -27,6 +27,7 @@ pub(crate) struct Flow {
     pub count: u32,
     /// Interval between the starts of copies.
     pub spacing: Duration,
+    pub dscp: u8,
 }
 
 /// Reads all flows. A scenario may have sessions instead.
@@ -93,7 +94,14 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         }
     };
     let (start, count, spacing) = copies(reader, limit)?;
-    Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
+    let default = Whole::<0, 63>(default_dscp(&app).into());
+    let Whole(dscp) = reader.or(FlowKeys::dscp, default, "default")?;
+    Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing, dscp: dscp as u8 })
+}
+
+/// Returns the DSCP of an application's packets: expedited forwarding (RFC 3246) for calls.
+pub fn default_dscp(app: &App) -> u8 {
+    if matches!(app, App::Call(_)) { 46 } else { 0 }
 }
 
 /// Reads the keys of an on-off source.

@@ -69,6 +69,7 @@ mod wifi;
 use lasthop_settings::{document, key, reader, sides, snoop, values};
 
 pub use builtin::builtin_names;
+pub use flows::default_dscp;
 pub use key_tables::key_table;
 pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use lasthop_settings::{

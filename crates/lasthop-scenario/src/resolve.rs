@@ -245,6 +245,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
             _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
         },
         iss: [flow.from, flow.to].map(|end| spec.nodes.hosts.get(end).map_or(0, |host| host.iss)),
+        dscp: flow.dscp,
     })
 }
 
@@ -267,6 +268,7 @@ fn web_sessions(
                 app: App::Web,
                 tcp: [Arc::clone(&hosts[from]), Arc::clone(&hosts[to])],
                 iss: [spec.nodes.hosts[from].iss, spec.nodes.hosts[to].iss],
+                dscp: 0,
             });
             FlowId(flows.len() as u32 - 1)
         };

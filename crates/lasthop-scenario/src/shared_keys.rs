@@ -87,6 +87,9 @@ keys! {
         /// {} | FIN in each direction; `"off"`: the transfer ends with the last acknowledgment, and the connection stays
         /// open
         close: Switch = Switch::On;
+        /// 0, of a call 46 (EF) | DSCP of the packets in both directions, 0 to 63, by which CAKE chooses a tin
+        /// ([queues](models/aqm.md#cake)). The lab supports the defaults only
+        dscp;
     }
 
     /// Keys of the copies of a flow or session.

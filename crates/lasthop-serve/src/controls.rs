@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, Medium, Network, QueueLimit, QueueSpec, QuicConfig, Task};
+use lasthop_sim::network::{App, Medium, Network, QueueSpec, QuicConfig, Task};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -171,13 +171,8 @@ impl Facts {
             });
         }
         // With active queue management the limit is a key of the queue's table.
-        let (queue, key) = match way.queue {
-            QueueSpec::Fifo(limit) => (limit, "queue"),
-            QueueSpec::CoDel(limit, _) => (limit, "queue.limit"),
-            QueueSpec::FqCoDel(config) => (QueueLimit::Packets(config.limit), "queue.limit"),
-            QueueSpec::AckAware(config) => (config.limit, "queue.limit"),
-        };
-        let queue = QueueSize::from(queue);
+        let key = if matches!(way.queue, QueueSpec::Fifo(_)) { "queue" } else { "queue.limit" };
+        let queue = QueueSize::from(way.queue.limit());
         let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };
         // The default of Wi-Fi is a table that the scenario does not contain.
         if !matches!(lossy.medium, Medium::Wifi { .. }) {

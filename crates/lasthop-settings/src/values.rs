@@ -11,6 +11,7 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::link::hybrid::{Copies, Multipath, Tier};
 use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::{Begin, RepairPriority};
+use lasthop_proto::queue::{Isolation, Overload, Tins};
 use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
@@ -433,6 +434,12 @@ pub enum QueueKind {
     FqCoDel,
     /// A queue that favours acknowledgments.
     AckAware,
+    /// PIE (RFC 8033).
+    Pie,
+    /// DualPI2 (RFC 9332).
+    DualPi2,
+    /// CAKE.
+    Cake,
 }
 
 /// Flow control on the hop.
@@ -465,7 +472,13 @@ choices! {
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
-    QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware }
+    QueueKind {
+        "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware, "pie" = Pie, "dualpi2" = DualPi2,
+        "cake" = Cake,
+    }
+    Overload { "drop" = Drop, "overflow" = Overflow }
+    Tins { "besteffort" = BestEffort, "diffserv3" = Diffserv3, "diffserv4" = Diffserv4 }
+    Isolation { "flows" = Flows, "sources" = Sources, "destinations" = Destinations, "triple" = Triple }
     FlowControlName { "none" = None, "fast" = Fast }
     Begin { "losses" = AtOnce, "silences" = AfterSilence }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }

@@ -107,6 +107,7 @@ fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> F
         app,
         tcp: [tcp.clone(), tcp.clone()],
         iss: [0, 0],
+        dscp: 0,
     }
 }
 

@@ -121,6 +121,8 @@ pub struct Fabric {
     routes: Routes,
     /// Host of each endpoint; each flow has two.
     hosts: Vec<NodeId>,
+    /// DSCP of each flow.
+    services: Vec<u8>,
     /// Destinations of the endpoints in the routes.
     destinations: Vec<Destination>,
     /// First hop of each endpoint.
@@ -220,6 +222,7 @@ impl Fabric {
                 .collect(),
             destinations: ends().chain(stations).filter_map(|host| routes.destination(host)).collect(),
             hosts: ends().collect(),
+            services: network.flows.iter().map(|flow| flow.dscp).collect(),
             asks: network.flows.iter().flat_map(departures::asks).collect(),
             routes,
             departing: 0,

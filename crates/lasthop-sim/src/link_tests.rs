@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::packet::{Ecn, Packet, Priority};
-use lasthop_proto::queue::{CoDelConfig, Sight};
+use lasthop_proto::queue::{CakeConfig, CoDelConfig, View};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -168,7 +168,7 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
     let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
     let mut medium = medium(none, none, turn);
     for (number, direction) in [Direction::Down, Direction::Down, Direction::Up].into_iter().enumerate() {
-        medium.enqueue(Instant::ZERO, direction.index(), frame(number as u32, 10, Priority::Normal), Sight::default);
+        medium.enqueue(Instant::ZERO, direction.index(), frame(number as u32, 10, Priority::Normal), View::default);
     }
     let mut arrived = Vec::new();
     while let Some(now) = medium.poll_deadline() {
@@ -176,7 +176,7 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
     }
     assert_eq!(arrived, [(at(10), 0), (at(25), 2), (at(40), 1)]);
     // The radio remains turned in this direction.
-    medium.enqueue(at(100), Direction::Down.index(), frame(3, 10, Priority::Normal), Sight::default);
+    medium.enqueue(at(100), Direction::Down.index(), frame(3, 10, Priority::Normal), View::default);
     assert_eq!(medium.poll_deadline(), Some(at(110)));
 }
 
@@ -189,7 +189,7 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
                 Instant::ZERO,
                 direction.index(),
                 frame(number as u32, bytes, Priority::Normal),
-                Sight::default,
+                View::default,
             );
         }
     }
@@ -227,7 +227,7 @@ fn urgent_frames_overtake_on_a_shared_medium() {
     for (number, priority) in
         [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Urgent].into_iter().enumerate()
     {
-        medium.enqueue(Instant::ZERO, Direction::Down.index(), frame(number as u32, 10, priority), Sight::default);
+        medium.enqueue(Instant::ZERO, Direction::Down.index(), frame(number as u32, 10, priority), View::default);
     }
     let mut order = Vec::new();
     while let Some(now) = medium.poll_deadline() {
@@ -277,11 +277,33 @@ fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
     for (number, offer) in offers.iter().enumerate() {
         now += Duration::from_micros(offer.after);
         run(&mut managed, Some(now), &mut fates);
-        managed.enqueue(now, frame(number as u32, offer.bytes, offer.priority), Sight::default);
+        managed.enqueue(now, frame(number as u32, offer.bytes, offer.priority), View::default);
     }
     run(&mut managed, None, &mut fates);
     assert!(managed.take_dropped().is_none());
     assert_eq!(fates, reference(&offers, QueueLimit::Packets(1000), delay));
+}
+
+/// CAKE's shaper decides when frames leave a faster link, and frames that precede the queue count.
+#[test]
+fn a_shaper_of_a_queue_spaces_frames() {
+    // 1500 bytes take 1 ms.
+    let config = CakeConfig { rate: Some(12_000_000), ..CakeConfig::default() };
+    let spec =
+        DirectionSpec { queue: QueueSpec::Cake(config), rate: Rate(1_200_000_000), ..spec(QueueLimit::Packets(1)) };
+    let mut managed = ManagedDirection::new(&link(spec, Duration::ZERO), Direction::Down, Root(1));
+    for (number, priority) in
+        [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Normal].into_iter().enumerate()
+    {
+        managed.enqueue(Instant::ZERO, frame(number as u32, 1500, priority), View::default);
+    }
+    let mut arrived = Vec::new();
+    while let Some(due) = managed.poll_deadline() {
+        let sent = managed.advance(due);
+        arrived.extend(sent.map(|sent| (sent.frame.handle().0, due.as_nanos() / 100_000)));
+    }
+    // In tenths of a millisecond.
+    assert_eq!(arrived, [(0, 0), (2, 10), (1, 20), (3, 30)]);
 }
 
 /// A shared medium uses the same queue management. Drops of both stations are reported with their direction, and the
@@ -299,7 +321,7 @@ fn a_shared_medium_manages_its_queues() {
     };
     for number in 0..100 {
         let direction = if number < 50 { Direction::Down } else { Direction::Up };
-        medium.enqueue(Instant::ZERO, direction.index(), markable(number), Sight::default);
+        medium.enqueue(Instant::ZERO, direction.index(), markable(number), View::default);
     }
     let (mut arrived, mut marked, mut dropped) = (0, 0, 0);
     while let Some(due) = medium.poll_deadline() {

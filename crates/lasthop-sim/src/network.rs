@@ -179,6 +179,8 @@ pub struct FlowSpec {
     pub tcp: [Arc<TcpConfig>; 2],
     /// Initial sequence numbers of the two endpoints.
     pub iss: [u32; 2],
+    /// DSCP of the flow's packets (RFC 2474), in both directions.
+    pub dscp: u8,
 }
 
 /// Application of a flow.

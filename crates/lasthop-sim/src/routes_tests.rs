@@ -90,6 +90,7 @@ fn network(shape: &Shape) -> Network {
                 app: App::Transfer { bytes: 1, close: Switch::On },
                 tcp: [tcp.clone(), tcp.clone()],
                 iss: [0, 0],
+                dscp: 0,
             })
             .collect(),
         sessions: Vec::new(),

@@ -66,6 +66,7 @@ fn build(plan: &Plan) -> Network {
         app,
         tcp: [tcp.clone(), tcp.clone()],
         iss: [0, 0],
+        dscp: 0,
     };
     let link = |name: &str, ends: [usize; 2], rate: Rate, delay: Duration, errors: ErrorSpec| {
         let direction = || DirectionSpec {

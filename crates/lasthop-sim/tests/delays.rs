@@ -49,6 +49,7 @@ fn network(errors: ErrorSpec, variation: VariationSpec) -> Network {
             app: App::Transfer { bytes: BYTES, close: Switch::On },
             tcp: [tcp.clone(), tcp],
             iss: [u32::MAX - 100_000, 7],
+            dscp: 0,
         }],
         sessions: Vec::new(),
         mobility: None,

@@ -44,6 +44,7 @@ fn network(rate: u64, queue: QueueLimit, medium: Medium, flows: Vec<(App, TcpCon
         app,
         tcp: [(); 2].map(|()| Arc::new(tcp.clone())),
         iss: [0, 0],
+        dscp: 0,
     };
     Network {
         nodes: vec![node("source", NodeKind::Host), node("router", NodeKind::Router), node("sink", NodeKind::Host)],

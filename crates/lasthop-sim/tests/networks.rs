@@ -46,6 +46,7 @@ fn transfer(from: usize, to: usize, bytes: u64, tcp: &Arc<TcpConfig>) -> FlowSpe
         app: App::Transfer { bytes, close: Switch::On },
         tcp: [tcp.clone(), tcp.clone()],
         iss: [u32::MAX - 1000, 7],
+        dscp: 0,
     }
 }
 

@@ -86,6 +86,7 @@ fn build(plan: &Plan) -> Network {
         app: App::Transfer { bytes, close: if index % 2 == 0 { Switch::On } else { Switch::Off } },
         tcp: [tcp.clone(), tcp.clone()],
         iss: [0, 0],
+        dscp: 0,
     };
     Network {
         nodes: (0..=last).map(node).collect(),

@@ -45,6 +45,7 @@ fn flow(name: &str, app: App) -> FlowSpec {
         app,
         tcp: [tcp.clone(), tcp],
         iss: [1, 1],
+        dscp: 0,
     }
 }
 

@@ -2,6 +2,7 @@
 //! programs.
 
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet};
+use lasthop_proto::queue::View;
 use lasthop_wire::{Ip, ecn};
 
 use super::Air;
@@ -66,6 +67,17 @@ impl Air {
             body: Body::Quic { number: letter.number, data: letter.data },
             ..Packet::default()
         })
+    }
+}
+
+/// Returns the properties of a packet that queues evaluate: hosts and DSCP from the bytes of an IPv4 packet.
+pub(super) fn view(packet: &Packet, bytes: &[u8]) -> View {
+    match Ip::new_checked(bytes) {
+        Some(Ip::V4(ip)) => {
+            let hosts = [ip.source(), ip.destination()].map(u32::from);
+            View::of(packet, bytes.get(1).map_or(0, |service| service >> 2), hosts)
+        }
+        _ => View { ecn: packet.ecn, ..View::default() },
     }
 }
 

@@ -37,6 +37,10 @@ impl Plan<'_> {
             return refuse("that many flows", &network.flows.len().to_string(), "the maximum is 1000");
         }
         for flow in &network.flows {
+            if flow.dscp != lasthop_scenario::default_dscp(&flow.app) {
+                let name = format!("dscp = {} of {}", flow.dscp, flow.name);
+                return refuse("other code points", &name, "remove the key, or use `lasthop run`");
+            }
             match flow.app {
                 App::Transfer { .. } => {}
                 // QUIC needs nothing of a kernel's TCP.

@@ -7,12 +7,9 @@
 
 use alloc::vec::Vec;
 
-use super::{Backlog, Line, Queued, Ticks};
+use super::{Backlog, Line, MTU, Queued, Ticks};
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
-
-/// Linux's MTU with an Ethernet header: a queue of at most one packet is never too long.
-const MTU: u32 = 1514;
 
 /// Bits of 1/√count.
 const ROOT_BITS: u32 = 16;

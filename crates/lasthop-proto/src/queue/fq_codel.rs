@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use super::{Backlog, CoDel, CoDelConfig, Line, Queued, Ticks, Waiting};
+use super::{Backlog, CoDel, CoDelConfig, Line, Queued, Ticks, Waiting, spread};
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 
@@ -42,7 +42,7 @@ impl Default for FqCoDelConfig {
 #[derive(Clone, Debug)]
 pub struct FqCoDel<T> {
     config: FqCoDelConfig,
-    /// Lines by [`FqCoDel::place`]; a line keeps its control state while it is empty.
+    /// Lines by [`spread`]; a line keeps its control state while it is empty.
     flows: BTreeMap<u32, Flow<T>>,
     /// Lines that were empty when their first packet arrived.
     new: VecDeque<u32>,
@@ -86,14 +86,8 @@ impl<T: Queued> FqCoDel<T> {
         self.backlog
     }
 
-    /// Returns the line of a flow. Linux hashes addresses and ports with a random key. Flow numbers are spread evenly
-    /// instead (Fibonacci hashing), so that few flows never share a line by accident.
-    fn place(&self, flow: u32) -> u32 {
-        ((u64::from(flow.wrapping_mul(0x9e37_79b9)) * u64::from(self.config.flows)) >> 32) as u32
-    }
-
     pub(super) fn push(&mut self, now: Instant, item: T, dropped: &mut Vec<T>) {
-        let place = self.place(item.flow());
+        let place = spread(item.flow(), self.config.flows);
         let config = &self.config;
         let flow = self.flows.entry(place).or_insert_with(|| Flow {
             line: Line::new(),

@@ -1,10 +1,14 @@
-//! Queues in front of links beyond drop-tail: CoDel (RFC 8289) and FQ-CoDel (RFC 8290), with ECN marks (RFC 3168), and
-//! one that recognizes TCP acknowledgments (RFC 3449). State machines without I/O, in integers: a link's driver
-//! enqueues and dequeues packets.
+//! Queues in front of links beyond drop-tail: CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), DualPI2 (RFC
+//! 9332) and CAKE, with ECN marks (RFC 3168), and one that recognizes TCP acknowledgments (RFC 3449). State machines
+//! without I/O, in integers: a link's driver enqueues and dequeues packets.
 
 mod ack_aware;
+mod cake;
+mod cobalt;
 mod codel;
+mod dual_pi2;
 mod fq_codel;
+mod pie;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +17,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub use ack_aware::{AckAware, AckAwareConfig, Sight};
+pub use cake::{Cake, CakeConfig, Isolation, Tins};
 pub use codel::{CoDel, CoDelConfig};
+pub use dual_pi2::{DualPi2, DualPi2Config, Overload};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
+pub use pie::{Pie, PieConfig};
 
-use crate::time::Instant;
+use crate::packet::{Ecn, Packet};
+use crate::random::Stream;
+use crate::time::{Duration, Instant};
+
+/// Linux's MTU with an Ethernet header: a queue of at most one packet, or two, is never too long.
+const MTU: u32 = 1514;
 
 /// Capacity of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +86,12 @@ pub enum QueueSpec {
     FqCoDel(FqCoDelConfig),
     /// One queue that recognizes TCP acknowledgments.
     AckAware(AckAwareConfig),
+    /// One queue under PIE.
+    Pie(PieConfig),
+    /// Two coupled queues, for scalable and for other congestion controls.
+    DualPi2(DualPi2Config),
+    /// A queue for each flow, under CAKE.
+    Cake(CakeConfig),
 }
 
 impl QueueSpec {
@@ -83,12 +101,30 @@ impl QueueSpec {
             Self::Fifo(_) | Self::AckAware(_) => false,
             Self::CoDel(_, config) => config.ecn.is_on(),
             Self::FqCoDel(config) => config.codel.ecn.is_on(),
+            Self::Pie(config) => config.ecn.is_on(),
+            Self::DualPi2(_) | Self::Cake(_) => true,
         }
     }
 
     /// Returns whether the queue removes acknowledgments that later ones make redundant.
     pub const fn filters(&self) -> bool {
-        matches!(self, Self::AckAware(config) if config.filter.is_on())
+        match self {
+            Self::AckAware(config) => config.filter.is_on(),
+            Self::Cake(config) => config.ack_filter.is_on(),
+            Self::Fifo(_) | Self::CoDel(..) | Self::FqCoDel(_) | Self::Pie(_) | Self::DualPi2(_) => false,
+        }
+    }
+
+    /// Returns the queue's limit; for CAKE, that of its memory.
+    pub fn limit(&self) -> QueueLimit {
+        match self {
+            Self::Fifo(limit) | Self::CoDel(limit, _) => *limit,
+            Self::FqCoDel(config) => QueueLimit::Packets(config.limit),
+            Self::AckAware(config) => config.limit,
+            Self::Pie(config) => config.limit,
+            Self::DualPi2(config) => config.limit,
+            Self::Cake(config) => QueueLimit::Bytes(config.memory()),
+        }
     }
 }
 
@@ -108,6 +144,80 @@ pub trait Queued {
 
     /// Marks the packet (RFC 3168 §5) if it is ECN-capable; returns whether it is marked now.
     fn mark(&mut self) -> bool;
+}
+
+/// Properties of a packet that some queues evaluate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Classification as an acknowledgment.
+    pub ack: Sight,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// DSCP (RFC 2474).
+    pub service: u8,
+    /// Source and destination; equal numbers denote the same host.
+    pub hosts: [u32; 2],
+}
+
+impl Default for View {
+    /// Returns the view of a packet of which nothing is known.
+    fn default() -> Self {
+        Self { ack: Sight::Other, ecn: Ecn::NotEct, service: 0, hosts: [u32::MAX; 2] }
+    }
+}
+
+impl View {
+    /// Returns the view of `packet` with the given DSCP, between `hosts`.
+    pub fn of<P>(packet: &Packet<P>, service: u8, hosts: [u32; 2]) -> Self {
+        Self { ack: Sight::of(packet), ecn: packet.ecn, service, hosts }
+    }
+}
+
+/// Returns one of `places` lines for a flow. Linux hashes addresses and ports with a random key. Flow numbers are
+/// spread evenly instead (Fibonacci hashing), so that few flows never share a line by accident.
+fn spread(flow: u32, places: u32) -> u32 {
+    ((u64::from(flow.wrapping_mul(0x9e37_79b9)) * u64::from(places)) >> 32) as u32
+}
+
+/// A waiting packet, and its time of arrival.
+#[derive(Clone, Debug)]
+struct Stamped<T> {
+    item: T,
+    since: Instant,
+}
+
+/// The times at which a controller was due since the queue's last event. The queue does not change between events, so
+/// that updates performed late have the same results.
+struct Catch<'a> {
+    next: &'a mut Instant,
+    interval: Duration,
+    now: Instant,
+}
+
+impl<'a> Catch<'a> {
+    /// Returns the times up to `now`, from `next` on, which becomes the first time after `now`.
+    fn new(next: &'a mut Instant, interval: Duration, now: Instant) -> Self {
+        Self { next, interval, now }
+    }
+
+    fn next(&mut self) -> Option<Instant> {
+        let at = *self.next;
+        (at <= self.now).then(|| {
+            *self.next = at + self.interval;
+            at
+        })
+    }
+
+    /// Passes over the remaining times, and returns the last of them.
+    fn skip(&mut self) -> Option<Instant> {
+        let next = *self.next;
+        (next <= self.now).then(|| {
+            let whole = self.now.since(next).as_nanos() / self.interval.as_nanos().max(1);
+            let last = next + self.interval * whole;
+            *self.next = last + self.interval;
+            last
+        })
+    }
 }
 
 /// Linux's time for CoDel: 1.024 µs, in 32 bits that wrap.
@@ -157,6 +267,12 @@ pub enum ManagedQueue<T> {
     FqCoDel(Box<FqCoDel<T>>),
     /// RFC 3449.
     AckAware(Box<AckAware<T>>),
+    /// RFC 8033.
+    Pie(Box<Pie<T>>),
+    /// RFC 9332.
+    DualPi2(Box<DualPi2<T>>),
+    /// CAKE.
+    Cake(Box<Cake<T>>),
 }
 
 /// A single line under CoDel.
@@ -169,8 +285,9 @@ pub struct CoDelQueue<T> {
 }
 
 impl<T: Queued> ManagedQueue<T> {
-    /// Returns the queue that `spec` describes; `None` for one that needs no management.
-    pub fn new(spec: &QueueSpec) -> Option<Self> {
+    /// Returns the queue that `spec` describes; `None` for one that needs no management. `draws` is the source of the
+    /// random numbers of a queue that needs any.
+    pub fn new(spec: &QueueSpec, draws: impl FnOnce() -> Stream) -> Option<Self> {
         match *spec {
             QueueSpec::Fifo(_) => None,
             QueueSpec::CoDel(limit, config) => {
@@ -180,17 +297,28 @@ impl<T: Queued> ManagedQueue<T> {
             }
             QueueSpec::FqCoDel(config) => Some(Self::FqCoDel(Box::new(FqCoDel::new(config)))),
             QueueSpec::AckAware(config) => Some(Self::AckAware(Box::new(AckAware::new(config)))),
+            QueueSpec::Pie(config) => Some(Self::Pie(Box::new(Pie::new(config, draws())))),
+            QueueSpec::DualPi2(config) => Some(Self::DualPi2(Box::new(DualPi2::new(config, draws())))),
+            QueueSpec::Cake(config) => Some(Self::Cake(Box::new(Cake::new(config, draws())))),
         }
     }
 
-    /// Enqueues a packet without classification. Packets dropped because of it, itself included, are added to
+    /// Enqueues a packet of which nothing is known. Packets dropped because of it, itself included, are added to
     /// `dropped`.
     pub fn push(&mut self, now: Instant, item: T, dropped: &mut Vec<T>) {
-        self.push_seen(now, item, || Sight::Other, dropped);
+        self.push_seen(now, item, View::default, dropped, &mut Vec::new());
     }
 
-    /// Enqueues a packet that `look` classifies, if the queue needs that.
-    pub fn push_seen(&mut self, now: Instant, item: T, look: impl FnOnce() -> Sight, dropped: &mut Vec<T>) {
+    /// Enqueues a packet of which `look` returns the view, if the queue needs that. CAKE adds an acknowledgment that
+    /// the packet makes redundant to `filtered`.
+    pub fn push_seen(
+        &mut self,
+        now: Instant,
+        item: T,
+        look: impl FnOnce() -> View,
+        dropped: &mut Vec<T>,
+        filtered: &mut Vec<T>,
+    ) {
         match self {
             Self::CoDel(queue) => {
                 if queue.limit.has_room(queue.backlog, item.bytes()) {
@@ -201,7 +329,10 @@ impl<T: Queued> ManagedQueue<T> {
                 }
             }
             Self::FqCoDel(queue) => queue.push(now, item, dropped),
-            Self::AckAware(queue) => queue.push(item, look(), dropped),
+            Self::AckAware(queue) => queue.push(item, look().ack, dropped),
+            Self::Pie(queue) => queue.push(now, item, dropped),
+            Self::DualPi2(queue) => queue.push(now, item, look().ecn, dropped),
+            Self::Cake(queue) => queue.push(now, item, &look(), dropped, filtered),
         }
     }
 
@@ -222,15 +353,33 @@ impl<T: Queued> ManagedQueue<T> {
             Self::CoDel(queue) => queue.control.pop(now, &mut queue.line, &mut queue.backlog, dropped, &mut tell),
             Self::FqCoDel(queue) => queue.pop(now, dropped, &mut tell),
             Self::AckAware(queue) => queue.pop(),
+            Self::Pie(queue) => queue.pop(now),
+            Self::DualPi2(queue) => queue.pop(now, dropped, &mut tell),
+            Self::Cake(queue) => queue.pop(now, dropped, &mut tell),
         }
     }
 
-    /// Changes target and interval, if the queue uses any.
+    /// Records that a packet precedes the queue, which counts for the queue's own shaper.
+    pub fn on_preceded(&mut self, bytes: u32) {
+        if let Self::Cake(queue) = self {
+            queue.charge(bytes);
+        }
+    }
+
+    /// Returns the time before which the queue's own shaper, if it has one, lets no packet pass.
+    pub fn ready_at(&self) -> Option<Instant> {
+        match self {
+            Self::Cake(queue) => queue.ready_at(),
+            Self::CoDel(_) | Self::FqCoDel(_) | Self::AckAware(_) | Self::Pie(_) | Self::DualPi2(_) => None,
+        }
+    }
+
+    /// Changes target and interval of CoDel and FQ-CoDel.
     pub fn tune(&mut self, config: CoDelConfig) {
         match self {
             Self::CoDel(queue) => queue.control.tune(config),
             Self::FqCoDel(queue) => queue.tune(config),
-            Self::AckAware(_) => {}
+            Self::AckAware(_) | Self::Pie(_) | Self::DualPi2(_) | Self::Cake(_) => {}
         }
     }
 
@@ -238,7 +387,7 @@ impl<T: Queued> ManagedQueue<T> {
     pub fn change_limit(&mut self, packets: u32) {
         match self {
             Self::FqCoDel(queue) => queue.change_limit(packets),
-            Self::CoDel(_) | Self::AckAware(_) => {}
+            Self::CoDel(_) | Self::AckAware(_) | Self::Pie(_) | Self::DualPi2(_) | Self::Cake(_) => {}
         }
     }
 
@@ -248,6 +397,9 @@ impl<T: Queued> ManagedQueue<T> {
             Self::CoDel(queue) => queue.backlog,
             Self::FqCoDel(queue) => queue.backlog(),
             Self::AckAware(queue) => queue.backlog(),
+            Self::Pie(queue) => queue.backlog(),
+            Self::DualPi2(queue) => queue.backlog(),
+            Self::Cake(queue) => queue.backlog(),
         }
     }
 }

@@ -10,16 +10,18 @@ use proptest::prelude::*;
 
 use super::codel::tests_access;
 use super::*;
+use crate::random::Root;
+use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::time::Duration;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Item {
-    flow: u32,
-    number: u32,
-    bytes: u32,
-    capable: bool,
-    marked: bool,
+pub(super) struct Item {
+    pub flow: u32,
+    pub number: u32,
+    pub bytes: u32,
+    pub capable: bool,
+    pub marked: bool,
 }
 
 impl Queued for Item {
@@ -35,21 +37,26 @@ impl Queued for Item {
     }
 }
 
-fn item(flow: u32, number: u32, bytes: u32) -> Item {
+pub(super) fn item(flow: u32, number: u32, bytes: u32) -> Item {
     Item { flow, number, bytes, capable: false, marked: false }
 }
 
-fn ms(millis: u64) -> Instant {
+pub(super) fn ms(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// Returns the source of the random numbers of a queue under test.
+pub(super) fn draws() -> Stream {
+    Root(5).stream("queue")
 }
 
 fn codel(ecn: Switch) -> ManagedQueue<Item> {
     let config = CoDelConfig { ecn, ..CoDelConfig::default() };
-    ManagedQueue::new(&QueueSpec::CoDel(QueueLimit::Packets(1000), config)).unwrap()
+    ManagedQueue::new(&QueueSpec::CoDel(QueueLimit::Packets(1000), config), draws).unwrap()
 }
 
 fn fq_codel(config: FqCoDelConfig) -> ManagedQueue<Item> {
-    ManagedQueue::new(&QueueSpec::FqCoDel(config)).unwrap()
+    ManagedQueue::new(&QueueSpec::FqCoDel(config), draws).unwrap()
 }
 
 /// 1/√count in units of 2⁻¹⁶ in Linux's integers, one Newton step for each count from 1: r·(3 - n·r²)/2 with r in 32
@@ -221,7 +228,49 @@ fn specs() -> impl Strategy<Value = QueueSpec> {
             QueueSpec::FqCoDel(FqCoDelConfig { codel, flows, quantum, limit, memory_limit, drop_batch })
         },
     );
-    prop_oneof![(limit, codel).prop_map(|(limit, codel)| QueueSpec::CoDel(limit, codel)), fq]
+    let gains = (1u32..50, 1u32..1000);
+    let controller = (limit.clone(), 0u64..30, 1u64..30, gains);
+    let pie = (controller.clone(), ecn()).prop_map(|((limit, target, update, (alpha, beta)), ecn)| {
+        let [target, update] = [target, update].map(Duration::from_millis);
+        QueueSpec::Pie(PieConfig { limit, target, update, alpha, beta, ecn })
+    });
+    let overload = prop_oneof![Just(Overload::Drop), Just(Overload::Overflow)];
+    let dual = (controller, 1u32..5, 0u64..5, 0u32..=100, overload);
+    let dual = dual.prop_map(|((limit, target, update, (alpha, beta)), coupling, step, classic_share, overload)| {
+        let [target, update, step] = [target, update, step].map(Duration::from_millis);
+        QueueSpec::DualPi2(DualPi2Config {
+            limit,
+            target,
+            update,
+            alpha,
+            beta,
+            coupling,
+            step,
+            classic_share,
+            overload,
+        })
+    });
+    let tins = prop_oneof![Just(Tins::BestEffort), Just(Tins::Diffserv3), Just(Tins::Diffserv4)];
+    let isolation = prop_oneof![
+        Just(Isolation::Flows),
+        Just(Isolation::Sources),
+        Just(Isolation::Destinations),
+        Just(Isolation::Triple)
+    ];
+    let cake = (prop::option::of(8u64..100_000_000), 0u64..50, 1u64..200, tins, isolation, ecn(), 3000u64..60_000)
+        .prop_map(|(rate, target, interval, tins, isolation, ack_filter, memory)| {
+            let [target, interval] = [target, interval].map(Duration::from_millis);
+            let memory = Some(memory);
+            QueueSpec::Cake(CakeConfig { rate, target, interval, tins, isolation, ack_filter, memory })
+        });
+    prop_oneof![(limit, codel).prop_map(|(limit, codel)| QueueSpec::CoDel(limit, codel)), fq, pie, dual, cake]
+}
+
+/// Returns a view that depends on a number: a flow always has the same hosts and DSCP.
+fn view(flow: u32, number: u32) -> View {
+    let ack = if number % 3 == 0 { Sight::Plain(Seq(number)) } else { Sight::Other };
+    let ecn = Ecn::from_bits(flow as u8);
+    View { ack, ecn, service: [0, 8, 46][flow as usize % 3], hosts: [flow / 2, flow / 3] }
 }
 
 proptest! {
@@ -231,8 +280,8 @@ proptest! {
         spec in specs(),
         steps in prop::collection::vec((0u32..6, 40u32..3000, any::<bool>(), 0u64..30, any::<bool>()), 1..300),
     ) {
-        let mut queue = ManagedQueue::new(&spec).unwrap();
-        let (mut out, mut now, mut dropped) = (BTreeSet::new(), 0, Vec::new());
+        let mut queue = ManagedQueue::new(&spec, draws).unwrap();
+        let (mut out, mut now, mut dropped, mut filtered) = (BTreeSet::new(), 0, Vec::new(), Vec::new());
         let mut last = [None; 6];
         let mut check = |sent: &Item| {
             let in_order = last[sent.flow as usize] < Some(sent.number);
@@ -241,12 +290,18 @@ proptest! {
         };
         for (number, &(flow, bytes, capable, wait, pops)) in steps.iter().enumerate() {
             now += wait;
-            queue.push(ms(now), Item { capable, ..item(flow, number as u32, bytes) }, &mut dropped);
+            let number = number as u32;
+            let look = || view(flow, number);
+            queue.push_seen(ms(now), Item { capable, ..item(flow, number, bytes) }, look, &mut dropped, &mut filtered);
             let Backlog { packets, bytes } = queue.backlog();
             let holds = match spec {
                 QueueSpec::CoDel(QueueLimit::Packets(limit), _) => packets <= limit,
                 QueueSpec::CoDel(QueueLimit::Bytes(limit), _) => bytes <= limit,
                 QueueSpec::FqCoDel(config) => packets <= config.limit && bytes <= config.memory_limit,
+                QueueSpec::Pie(_) | QueueSpec::DualPi2(_) | QueueSpec::Cake(_) => match spec.limit() {
+                    QueueLimit::Packets(limit) => packets <= limit,
+                    QueueLimit::Bytes(limit) => bytes <= limit,
+                },
                 QueueSpec::Fifo(_) | QueueSpec::AckAware(_) => false,
             };
             prop_assert!(holds);
@@ -261,7 +316,7 @@ proptest! {
             now += 5;
         }
         prop_assert_eq!(queue.backlog(), Backlog::default());
-        for gone in &dropped {
+        for gone in dropped.iter().chain(&filtered) {
             prop_assert!(out.insert(gone.number));
         }
         prop_assert_eq!(out.len(), steps.len());

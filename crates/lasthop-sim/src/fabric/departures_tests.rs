@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
-use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueSpec};
+use lasthop_proto::queue::{CakeConfig, CoDelConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueSpec};
 use lasthop_proto::tcp::config::{ControlRule, HystartRule, Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::{CongestionControl, QuicConfig, Task};
@@ -57,6 +57,7 @@ fn upload(medium: &Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: us
         app,
         tcp: [tcp.clone(), tcp.clone()],
         iss: [1, 1],
+        dscp: 0,
     };
     Network {
         nodes: vec![node("host", NodeKind::Host), node("router", NodeKind::Router), node("server", NodeKind::Host)],
@@ -73,7 +74,7 @@ fn upload(medium: &Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: us
     }
 }
 
-fn media() -> [(Medium, QueueSpec); 5] {
+fn media() -> [(Medium, QueueSpec); 8] {
     let fifo = QueueLimit::Packets(30);
     let overhead = Duration::from_micros(100);
     [
@@ -82,6 +83,9 @@ fn media() -> [(Medium, QueueSpec); 5] {
         (Medium::Shared { frame_overhead: overhead, channel: 0 }, fifo.into()),
         (Medium::Duplex, QueueSpec::CoDel(fifo, CoDelConfig::default())),
         (Medium::Duplex, QueueSpec::FqCoDel(FqCoDelConfig { limit: 30, ..FqCoDelConfig::default() })),
+        (Medium::Duplex, QueueSpec::Pie(PieConfig { limit: fifo, ..PieConfig::default() })),
+        (Medium::Duplex, QueueSpec::DualPi2(DualPi2Config { limit: fifo, ..DualPi2Config::default() })),
+        (Medium::Duplex, QueueSpec::Cake(CakeConfig { memory: Some(45_000), ..CakeConfig::default() })),
     ]
 }
 
@@ -211,6 +215,6 @@ fn queue_of(queue: QueueSpec, packets: u32) -> QueueSpec {
         QueueSpec::Fifo(_) => QueueLimit::Packets(packets).into(),
         QueueSpec::CoDel(_, config) => QueueSpec::CoDel(QueueLimit::Packets(packets), config),
         QueueSpec::FqCoDel(config) => QueueSpec::FqCoDel(FqCoDelConfig { limit: packets, ..config }),
-        QueueSpec::AckAware(config) => QueueSpec::AckAware(config),
+        other => other,
     }
 }

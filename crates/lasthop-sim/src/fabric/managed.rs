@@ -1,16 +1,28 @@
 //! Legs other than those with a drop-tail queue of their own. Separate, so that the code path of those, which carry
 //! most frames, stays short.
 
-use lasthop_proto::packet::Ecn;
-use lasthop_proto::queue::Sight;
+use lasthop_proto::packet::headers::LinkProtocol;
+use lasthop_proto::packet::{Ecn, FlowId, Packet};
+use lasthop_proto::queue::View;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Carrier, Fabric, Receiver};
+use super::{Carrier, Fabric, Receiver, endpoint};
 use crate::leg::LegId;
 use crate::link::{Accepted, Advanced, Frame, InFlight};
+use crate::network::NodeId;
 use crate::pool::Handle;
 use crate::scheduler::NEVER;
 use crate::trace::DropReason;
+
+/// Returns the properties of a packet that queues evaluate, with the host of each endpoint and the DSCP of each flow.
+/// The datagrams of a two-ended link hide both.
+fn view(packet: &Packet, hosts: &[NodeId], services: &[u8]) -> View {
+    if packet.flow == FlowId::NONE || packet.link.read(LinkProtocol::TWO_ENDED).is_some() {
+        return View { ecn: packet.ecn, ..View::default() };
+    }
+    let host = |side| hosts[endpoint(packet.flow, side)].0 as u32;
+    View::of(packet, services[packet.flow.0 as usize], [host(packet.from), host(packet.from.peer())])
+}
 
 impl Fabric {
     /// Implements [`Self::transmit`] for legs other than those with a drop-tail queue of their own.
@@ -24,7 +36,7 @@ impl Fabric {
         if leg.keeps.own_begun && frame.payload() > 0 {
             self.departing += 1;
         }
-        let look = || Sight::of(self.pool.get(frame.handle()));
+        let look = || view(self.pool.get(frame.handle()), &self.hosts, &self.services);
         let (accepted, source) = leg.carrier.enqueue(&mut self.media, now, id, frame, look);
         match accepted {
             Accepted::Queued => leg.report.carry(frame),

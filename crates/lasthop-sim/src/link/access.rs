@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::link::access::{AccessMedium, Crossed, Fate, LineId};
 use lasthop_proto::link::cell::{self, Cell, CellLine, CellSpec, CellUser};
 use lasthop_proto::link::wifi::{LineSpec, Wifi, WifiSpec};
-use lasthop_proto::queue::Sight;
+use lasthop_proto::queue::View;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -79,7 +79,7 @@ pub(super) fn cell(spec: CellSpec, links: &[&LinkSpec], root: Root) -> Box<dyn A
 }
 
 impl SharedCarrier for AccessCarrier {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> View) -> Accepted {
         if self.queues[place].push(now, frame, look, Switch::Off) == Accepted::Dropped {
             return Accepted::Dropped;
         }

@@ -1,7 +1,7 @@
 //! Carriers of frames: a wire for each direction, or a medium that several directions share. The simulator and the lab
 //! use the same ones.
 
-use lasthop_proto::queue::Sight;
+use lasthop_proto::queue::View;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::trace::DropReason;
 /// A medium that several directions share. Each has a *place*, numbered from 0.
 pub(super) trait SharedCarrier {
     /// Queues a frame. `look` returns the properties of its packet.
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted;
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> View) -> Accepted;
 
     /// Returns the time of the next event.
     fn poll_deadline(&self) -> Option<Instant>;
@@ -206,7 +206,7 @@ impl Carrier {
         now: Instant,
         leg: LegId,
         frame: Frame,
-        look: impl FnOnce() -> Sight,
+        look: impl FnOnce() -> View,
     ) -> (Accepted, LegId) {
         match self {
             Self::Own(wire) => (wire.enqueue(now, frame), leg),

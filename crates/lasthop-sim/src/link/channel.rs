@@ -1,7 +1,7 @@
 //! A channel shared by several half-duplex hops, as packet radios in a chain do: a station on the air keeps its
 //! neighbours from sending.
 
-use lasthop_proto::queue::Sight;
+use lasthop_proto::queue::View;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -111,7 +111,7 @@ impl SharedChannel {
 }
 
 impl SharedCarrier for SharedChannel {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> View) -> Accepted {
         let id = StationId(place);
         // A frame that begins at once never waits, and needs no space in the queue.
         let claims = self.claims.contains(&id);

@@ -55,7 +55,7 @@ fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
 fn an_older_claim_keeps_younger_neighbours_back() {
     let mut channel = chain(5);
     for hop in 0..5 {
-        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), Sight::default);
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), View::default);
     }
     assert_eq!(run(&mut channel), [(2, 0, 0), (4, 1, 1), (6, 2, 2), (8, 3, 3), (10, 4, 4)]);
 }
@@ -65,7 +65,7 @@ fn an_older_claim_keeps_younger_neighbours_back() {
 fn hops_far_enough_apart_send_together() {
     let mut channel = chain(5);
     for hop in [0, 3, 1, 4, 2] {
-        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), Sight::default);
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down).0, frame(hop as u32), View::default);
     }
     assert_eq!(run(&mut channel), [(2, 0, 0), (2, 3, 3), (4, 1, 1), (4, 4, 4), (6, 2, 2)]);
 }
@@ -78,7 +78,7 @@ fn stations_take_turns() {
         for (index, (hop, direction)) in
             [(0, Direction::Down), (0, Direction::Up), (1, Direction::Down), (1, Direction::Up)].into_iter().enumerate()
         {
-            channel.enqueue(at(0), StationId::new(hop, direction).0, frame(10 * number + index as u32), Sight::default);
+            channel.enqueue(at(0), StationId::new(hop, direction).0, frame(10 * number + index as u32), View::default);
         }
     }
     let order: Vec<_> = run(&mut channel).into_iter().map(|(_, _, number)| number).collect();
@@ -90,8 +90,7 @@ fn stations_take_turns() {
 fn a_queue_has_its_limit() {
     let mut channel = chain(1);
     let StationId(station) = StationId::new(0, Direction::Up);
-    let accepted: Vec<_> =
-        (0..5).map(|number| channel.enqueue(at(0), station, frame(number), Sight::default)).collect();
+    let accepted: Vec<_> = (0..5).map(|number| channel.enqueue(at(0), station, frame(number), View::default)).collect();
     assert_eq!(accepted[0], Accepted::Next(at(2)));
     assert_eq!(accepted[1..4], [Accepted::Queued; 3]);
     assert_eq!((accepted[4], channel.waiting(station)), (Accepted::Dropped, 3));
@@ -113,7 +112,7 @@ fn at_most_one_of_three_adjacent_hops_sends() {
                 None => {
                     let place = (state >> 33) as usize % (2 * hops);
                     if channel.waiting(place) < 3 {
-                        channel.enqueue(now, place, frame(sent), Sight::default);
+                        channel.enqueue(now, place, frame(sent), View::default);
                     }
                     sent += 1;
                 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lasthop_proto::bucket::TokenBucket;
 use lasthop_proto::link::aggregation::{Aggregate, Aggregator};
-use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
+use lasthop_proto::queue::{QueueLimit, QueueSpec, View};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::rate::{RateProcess, RateSpec, Transmission};
 use lasthop_proto::tcp::config::Switch;
@@ -32,6 +32,10 @@ impl<'a> Seeds<'a> {
     fn rate(self, spec: &RateSpec) -> Stream {
         let name = if spec.is_in_step() { "trace" } else { "rate" };
         self.root.stream(&format!("links/{}/{name}", self.link))
+    }
+
+    fn queue(self, direction: Direction) -> Stream {
+        self.root.stream(&format!("links/{}/{}/queue", self.link, direction.name()))
     }
 
     fn aggregation(self, direction: Direction) -> Stream {
@@ -72,7 +76,7 @@ impl Feed {
         let aggregator = |spec| Box::new(Aggregator::new(spec, seeds.aggregation(direction)));
         Self {
             policer: impairments.policer.map(TokenBucket::new),
-            queue: StationQueue::new(&spec.queue),
+            queue: StationQueue::new(&spec.queue, || seeds.queue(direction)),
             shaper: impairments.shaper.map(TokenBucket::new),
             pace: Pace {
                 time: TransmissionTime::new(spec.rate),
@@ -143,7 +147,7 @@ impl Feed {
 
     /// Queues a frame if it fits or is sent at once. `look` returns the properties of its packet.
     /// [`Self::take_dropped`] returns drops of the policer or of a managed queue.
-    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
+    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> View, at_once: Switch) -> Accepted {
         if let Some(policer) = &mut self.policer
             && !policer.take(now, frame.bytes())
         {
@@ -173,7 +177,7 @@ impl Feed {
         let Transmission { end, free } = self.pace.send(start, frame.bytes(), access.overhead);
         on_air(InFlight { start, end, frame });
         self.transmit(start, end, frame.bytes());
-        Some(free)
+        Some(self.queue.ready_at().map_or(free, |ready| free.max(ready)))
     }
 
     #[inline(never)]
@@ -257,10 +261,10 @@ enum StationQueue {
 }
 
 impl StationQueue {
-    fn new(spec: &QueueSpec) -> Self {
+    fn new(spec: &QueueSpec, draws: impl FnOnce() -> Stream) -> Self {
         let limit = if let QueueSpec::Fifo(limit) = spec { *limit } else { QueueLimit::Packets(0) };
         let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Waiting::new(limit) };
-        FrameQueue::new(spec).map_or_else(fifo, Self::Managed)
+        FrameQueue::new(spec, draws).map_or_else(fifo, Self::Managed)
     }
 
     fn is_empty(&self) -> bool {
@@ -274,6 +278,15 @@ impl StationQueue {
         }
     }
 
+    /// Returns the time before which a queue with a shaper of its own sends no other frame.
+    #[inline]
+    fn ready_at(&self) -> Option<Instant> {
+        match self {
+            Self::Fifo { .. } => None,
+            Self::Managed(queue) => queue.ready_at(),
+        }
+    }
+
     /// Returns a frame that a managed queue dropped.
     fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         match self {
@@ -283,7 +296,7 @@ impl StationQueue {
     }
 
     /// Queues a frame if it fits or is sent at once.
-    fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
+    fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> View, at_once: Switch) -> Accepted {
         match self {
             Self::Fifo { frames, waiting } => {
                 let urgent = frames.iter().copied().take_while(|other| other.is_urgent());

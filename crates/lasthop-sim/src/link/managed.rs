@@ -1,10 +1,10 @@
-//! Directions that choose frames at the time of transmission: managed queues (CoDel, FQ-CoDel), ACK filtering,
+//! Directions that choose frames at the time of transmission: managed queues (CoDel, PIE, CAKE, ...), ACK filtering,
 //! policers, shapers, varying rates, aggregation.
 
 use std::collections::VecDeque;
 
-use lasthop_proto::queue::{AckAwareConfig, ManagedQueue, QueueLimit, QueueSpec, Queued, Sight};
-use lasthop_proto::random::Root;
+use lasthop_proto::queue::{ManagedQueue, QueueLimit, QueueSpec, Queued, View};
+use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -44,15 +44,14 @@ pub struct FrameQueue {
 const MOST_URGENT: u32 = 10_240;
 
 impl FrameQueue {
-    /// Creates the queue that `spec` describes; `None` if it is not managed.
-    pub fn new(spec: &QueueSpec) -> Option<Self> {
-        let most_urgent = match spec {
-            QueueSpec::FqCoDel(config) => config.limit,
-            QueueSpec::CoDel(QueueLimit::Packets(limit), _) => *limit,
-            QueueSpec::AckAware(AckAwareConfig { limit: QueueLimit::Packets(limit), .. }) => *limit,
-            QueueSpec::CoDel(..) | QueueSpec::AckAware(_) | QueueSpec::Fifo(_) => MOST_URGENT,
+    /// Creates the queue that `spec` describes; `None` if it is not managed. `draws` is the source of its random
+    /// numbers.
+    pub fn new(spec: &QueueSpec, draws: impl FnOnce() -> Stream) -> Option<Self> {
+        let most_urgent = match spec.limit() {
+            QueueLimit::Packets(limit) => limit,
+            QueueLimit::Bytes(_) => MOST_URGENT,
         };
-        let managed = ManagedQueue::new(spec)?;
+        let managed = ManagedQueue::new(spec, draws)?;
         Some(Self { urgent: VecDeque::new(), managed, most_urgent, dropped: Vec::new(), filtered: Vec::new() })
     }
 
@@ -62,10 +61,10 @@ impl FrameQueue {
     }
 
     /// Queues a frame. `look` returns the properties of its packet.
-    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) {
+    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> View) {
         if !frame.is_urgent() {
             let before = self.dropped.len();
-            self.managed.push_seen(now, frame, look, &mut self.dropped);
+            self.managed.push_seen(now, frame, look, &mut self.dropped, &mut self.filtered);
             if let ManagedQueue::AckAware(_) = self.managed {
                 // This queue drops the new frame, or frames that the new one replaces.
                 let came = self.dropped.last().is_some_and(|last| last.handle() == frame.handle());
@@ -81,7 +80,15 @@ impl FrameQueue {
 
     /// Returns the frame to send at `now`.
     pub fn pop(&mut self, now: Instant) -> Option<Frame> {
-        self.urgent.pop_front().or_else(|| self.managed.pop(now, &mut self.dropped))
+        let Some(frame) = self.urgent.pop_front() else { return self.managed.pop(now, &mut self.dropped) };
+        self.managed.on_preceded(frame.bytes());
+        Some(frame)
+    }
+
+    /// Returns the time before which the queue sends no other frame.
+    #[inline]
+    pub fn ready_at(&self) -> Option<Instant> {
+        self.managed.ready_at()
     }
 
     /// Returns a frame that was dropped, and the reason.
@@ -142,7 +149,7 @@ impl ManagedDirection {
 
     /// Queues a frame. `look` returns the properties of its packet. [`Self::take_dropped`] returns the frames dropped
     /// for it, possibly itself.
-    pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+    pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> View) -> Accepted {
         self.start(now);
         // Nothing is queued if the direction is free.
         let begins = if self.busy_until <= now { self.feed.opens(now) } else { self.busy_until };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::packet::Packet;
-use lasthop_proto::queue::Sight;
+use lasthop_proto::queue::View;
 use lasthop_proto::random::Root;
 use lasthop_proto::rate::{Offset, Opportunities, Rate, RateSpec, Wrap};
 use lasthop_proto::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn simulated(trace: &[u32], limit: QueueLimit, wrap: Wrap, offers: &[Offer]) -> 
         run(&mut link, ms(*at));
         let frame = Frame::new(Handle(number as u32), &Packet { len: bytes - 4, ..Packet::default() }, 0);
         assert_eq!(frame.bytes() + 4, *bytes);
-        let _: Accepted = link.enqueue(ms(*at), frame, Sight::default);
+        let _: Accepted = link.enqueue(ms(*at), frame, View::default);
     }
     run(&mut link, Instant::FAR_FUTURE);
     left
@@ -160,7 +160,7 @@ fn utilisation_is_that_of_the_mean_rate() {
     // 1504 bytes every 2 ms.
     let mut link = direction(&[2], QueueLimit::Packets(1000), Wrap::Repeat);
     for number in 0..10 {
-        link.enqueue(ms(0), Frame::new(Handle(number), &Packet { len: 752, ..Packet::default() }, 0), Sight::default);
+        link.enqueue(ms(0), Frame::new(Handle(number), &Packet { len: 752, ..Packet::default() }, 0), View::default);
     }
     while let Some(due) = link.poll_deadline() {
         link.advance(due);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_proto::queue::Sight;
+use lasthop_proto::queue::View;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -60,7 +60,7 @@ impl SharedMedium {
 }
 
 impl SharedCarrier for SharedMedium {
-    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+    fn enqueue(&mut self, now: Instant, place: usize, frame: Frame, look: impl FnOnce() -> View) -> Accepted {
         let direction = Direction::BOTH[place];
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };

@@ -71,6 +71,9 @@ fn describe(queue: &QueueSpec) -> String {
         QueueSpec::CoDel(size, _) => format!("CoDel with {}", limit(size)),
         QueueSpec::FqCoDel(config) => format!("FQ-CoDel with {} packets", config.limit),
         QueueSpec::AckAware(config) => limit(&config.limit),
+        QueueSpec::Pie(config) => format!("PIE with {}", limit(&config.limit)),
+        QueueSpec::DualPi2(config) => format!("DualPI2 with {}", limit(&config.limit)),
+        QueueSpec::Cake(config) => format!("CAKE with {} B", config.memory()),
     }
 }
 
