@@ -13,6 +13,7 @@ pub static GENTLE: Algorithm = Algorithm {
     family: "gentle",
     kernel_name: None,
     paces: false,
+    scalable: false,
     hystart: None,
     build: |start, _| Box::new(Gentle::new(start)),
 };

@@ -1,7 +1,7 @@
 //! Support for a scenario's TCP in the kernel, and the kernel's names for it.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, SendAutotune, SenderConfig, TcpConfig,
+    AckCongestion, ControlRule, EcnEcho, EcnMode, Recovery, SackCompression, SendAutotune, SenderConfig, TcpConfig,
 };
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
@@ -13,6 +13,9 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
     }
     if let Err(title) = congestion(config) {
         return Some(title);
+    }
+    if config.receiver.ecn_echo == EcnEcho::PerPacket {
+        return Some("ECN echoes per packet");
     }
     match config.sender.recovery() {
         Recovery::SMART => Some("SMART recovery"),
@@ -149,10 +152,14 @@ mod tests {
         }
         // Each congestion control of scenarios has a kernel's name, or is known to be unsupported by kernels: none is
         // replaced by another.
-        for name in ["reno", "cubic", "cubic-rfc9438", "bbr", "bbr3", "bbr3-google"] {
+        for name in ["reno", "cubic", "cubic-rfc9438", "bbr", "bbr3", "bbr3-google", "prague"] {
             let (config, lab) = sender("E2E", &[("tcp.preset", "linux-6.18"), ("tcp.congestion", name)]);
             assert_eq!(congestion(&config).is_err(), beyond(&config, &lab).is_some(), "{name}");
-            assert_eq!(congestion(&config).ok(), name.split('-').next().filter(|name| *name != "bbr3"), "{name}");
+            assert_eq!(
+                congestion(&config).ok(),
+                name.split('-').next().filter(|name| !["bbr3", "prague"].contains(name)),
+                "{name}"
+            );
         }
         // Naming a kernel's congestion control selects the kernel.
         let (config, lab) = sender("E2E-BBR3", &[("lab.congestion", "bbr")]);

@@ -16,11 +16,11 @@ type Crossing = (Instant, Side, Packet);
 type Treat = fn(usize, &mut Packet) -> bool;
 
 /// Two endpoints; packets arrive 50 ms after they were sent, marked or lost as `treat` decides.
-struct Path {
-    ends: [Connection; 2],
+pub struct Path {
+    pub ends: [Connection; 2],
     now: Instant,
     underway: Vec<Crossing>,
-    sent: Vec<Crossing>,
+    pub sent: Vec<Crossing>,
     treat: Treat,
 }
 
@@ -39,7 +39,7 @@ impl Path {
         Self::between(modes.map(config), treat)
     }
 
-    fn between([client, server]: [TcpConfig; 2], treat: Treat) -> Self {
+    pub fn between([client, server]: [TcpConfig; 2], treat: Treat) -> Self {
         let end = |side, config: TcpConfig| {
             Connection::new(Setup {
                 flow: Default::default(),
@@ -74,7 +74,7 @@ impl Path {
         }
     }
 
-    fn run(&mut self, until: Instant) {
+    pub fn run(&mut self, until: Instant) {
         self.flush();
         loop {
             let timers = self.ends.iter().filter_map(|end| end.poll_deadline()).min();
@@ -96,7 +96,7 @@ impl Path {
     }
 
     /// The segments of one side, with data or without.
-    fn of(&self, side: Side, data: bool) -> impl Iterator<Item = &Packet> {
+    pub fn of(&self, side: Side, data: bool) -> impl Iterator<Item = &Packet> {
         let wanted = move |crossing: &&Crossing| crossing.1 == side && (crossing.2.len > 0) == data;
         self.sent.iter().filter(wanted).map(|crossing| &crossing.2)
     }

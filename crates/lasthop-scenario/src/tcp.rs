@@ -1,9 +1,10 @@
 //! Keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, ClassicConfig, Clock, CommonConfig, ControlRule, DelayedAck, ModernConfig, Preset, ReceiveAutotune,
-    ReceiverConfig, Recovery, SackCompression, SenderConfig, Switch, TcpConfig,
+    AckCongestion, ClassicConfig, Clock, CommonConfig, ControlRule, DelayedAck, EcnMode, ModernConfig, Preset,
+    ReceiveAutotune, ReceiverConfig, Recovery, SackCompression, SenderConfig, Switch, TcpConfig,
 };
+use lasthop_proto::tcp::congestion::Algorithm;
 use lasthop_proto::time::Duration;
 
 use crate::key::Key;
@@ -359,7 +360,12 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     receiver.receive_autotune = layer.value(Keys::receive_autotune, receiver.receive_autotune)?;
     modern.send_autotune = layer.value(Keys::send_autotune, modern.send_autotune)?;
     receiver.ack_before_read = layer.value(Keys::ack_before_read, receiver.ack_before_read)?;
-    common.ecn = layer.value(Keys::ecn, common.ecn)?;
+    let scalable = reader.peek::<&'static Algorithm>(Keys::congestion)?.is_some_and(|algorithm| algorithm.scalable);
+    common.ecn = match scalable && common.ecn != EcnMode::On {
+        true => layer.default_unless(false).value(Keys::ecn, EcnMode::On)?,
+        false => layer.value(Keys::ecn, common.ecn)?,
+    };
+    receiver.ecn_echo = layer.value(Keys::ecn_echo, receiver.ecn_echo)?;
     common.ack_congestion = layer.value(Keys::ack_congestion, common.ack_congestion)?;
 
     common.initial_window = layer.whole::<LARGEST_WINDOW>(Keys::initial_window, common.initial_window)?;

@@ -8,7 +8,7 @@ use super::*;
 use crate::Scenario;
 
 /// Keys that every endpoint reads. A new key must be added here, or to `NEEDS`.
-const ALWAYS: [&str; 33] = [
+const ALWAYS: [&str; 34] = [
     "mss",
     "socket_buffer",
     "send_buffer",
@@ -34,6 +34,7 @@ const ALWAYS: [&str; 33] = [
     "receive_autotune",
     "ack_before_read",
     "ecn",
+    "ecn_echo",
     "ack_congestion",
     "initial_window",
     "max_cwnd",

@@ -80,8 +80,11 @@ keys! {
         send_autotune;
         /// acknowledge before the application reads (4.4BSD)
         ack_before_read;
-        /// RFC 3168: `passive` accepts, `on` also offers it ([ecn](models/ecn.md))
+        /// RFC 3168: `passive` accepts, `on` also offers it ([ecn](models/ecn.md)); default with `prague`: `on`
         ecn;
+        /// of the receiver: `rfc3168`; `per-packet`: the echo tells the mark of the newest packet, as
+        /// [`prague`](models/prague.md) needs it
+        ecn_echo;
         /// `rfc5690`: congestion control of acknowledgments, if both ends have it ([asymmetry](models/asymmetry.md));
         /// requires `delayed_ack` `every-second`
         ack_congestion;

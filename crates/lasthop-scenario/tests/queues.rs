@@ -248,7 +248,10 @@ fn cake_isolates_hosts() {
 fn pie_and_dualpi2_drop_early() {
     for kind in ["pie", "dualpi2"] {
         let (shares, report) = shared(&format!("{{ kind = \"{kind}\" }}"), [""; 4]);
-        assert!(report.queue_drops > 50 && report.aqm_drops == report.queue_drops && report.marks == 0, "{kind}: {report:?}");
+        assert!(
+            report.queue_drops > 50 && report.aqm_drops == report.queue_drops && report.marks == 0,
+            "{kind}: {report:?}"
+        );
         assert!(shares.iter().all(|share| *share > 8), "{kind}: {shares:?}");
     }
 }

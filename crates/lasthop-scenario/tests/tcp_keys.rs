@@ -65,6 +65,7 @@ keys! {
         dsack: "dsack" = "on",
         ack_before_read: "ack_before_read" = "off",
         smart_acks: "smart_acks" = "on",
+        ecn_echo: "ecn_echo" = "per-packet",
     }
     ClassicConfig {
         recovery: "recovery" = "eln-rxmt",

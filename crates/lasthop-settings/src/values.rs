@@ -15,7 +15,7 @@ use lasthop_proto::queue::{Isolation, Overload, Tins};
 use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    AckCongestion, Clock, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
+    AckCongestion, Clock, Deflation, DelayedAck, EcnEcho, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
     ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
     RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
     WindowReduction,
@@ -472,6 +472,7 @@ choices! {
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
+    EcnEcho { "rfc3168" = Rfc3168, "per-packet" = PerPacket }
     QueueKind {
         "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware, "pie" = Pie, "dualpi2" = DualPi2,
         "cake" = Cake,

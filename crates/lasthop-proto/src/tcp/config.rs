@@ -17,7 +17,7 @@ pub use self::common::{
 pub use self::modern::{ModernConfig, Push, SendAutotune, WindowEdge, WindowReduction};
 pub use self::preset::Preset;
 pub(crate) use self::receiver::AUTOTUNE_START;
-pub use self::receiver::{DelayedAck, ReceiveAutotune, ReceiverConfig, SackCompression};
+pub use self::receiver::{DelayedAck, EcnEcho, ReceiveAutotune, ReceiverConfig, SackCompression};
 pub use crate::tcp::congestion::{ControlRule, HystartRule};
 
 /// All details of an endpoint.

@@ -92,6 +92,7 @@ pub struct Receiver {
 impl Receiver {
     /// Returns a receiver that has not seen the peer's SYN.
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
+        let marks = Marks::new(config.receiver.ecn_echo);
         Self {
             linux: Slot::new(&config),
             most_blocks: config.receiver.sack_blocks,
@@ -113,7 +114,7 @@ impl Receiver {
             due: AckDue::No,
             sack: Switch::Off,
             duplicate: None,
-            marks: Marks::NONE,
+            marks,
             ratio: None,
             window_shift: 0,
         }
@@ -201,11 +202,11 @@ impl Receiver {
     /// Records a data packet's mark, and whether its sender has answered the echo of an earlier mark (CWR).
     pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
         if cwr.is_on() {
-            self.marks.echo = Switch::Off;
+            self.marks.on_answer();
         }
         // A Linux receiver evaluates marks together with the data.
-        if !self.linux.is_linux() {
-            self.marks.see(ecn);
+        if !self.linux.is_linux() && self.marks.see(ecn) && self.marks.are_per_packet() {
+            self.ack_now();
         }
     }
 

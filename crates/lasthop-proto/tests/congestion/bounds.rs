@@ -88,6 +88,7 @@ fn ack() -> impl Strategy<Value = AckSample> {
                 round_ended: flags[2],
                 is_cwnd_limited: flags[3],
                 ece: flags[4],
+                marked: if flags[4] { newly_lost } else { 0 },
                 rtt,
                 srtt,
                 min_rtt,

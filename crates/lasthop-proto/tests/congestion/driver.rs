@@ -116,6 +116,7 @@ impl Driver {
             round_ended: false,
             is_cwnd_limited: true,
             ece: false,
+            marked: 0,
             rtt: Some(rtt),
             srtt: rtt,
             min_rtt: self.min_rtt,

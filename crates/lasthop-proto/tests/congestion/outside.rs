@@ -35,6 +35,7 @@ fn ack(delivered: u32) -> AckSample {
         round_ended: false,
         is_cwnd_limited: true,
         ece: false,
+        marked: 0,
         rtt: None,
         srtt: Duration::ZERO,
         min_rtt: Duration::ZERO,

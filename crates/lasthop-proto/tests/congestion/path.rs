@@ -342,6 +342,7 @@ impl Path {
             round_ended,
             is_cwnd_limited: core::mem::take(&mut self.is_window_used),
             ece: false,
+            marked: 0,
             rtt: Some(rtt),
             srtt: self.srtt,
             min_rtt: self.min_rtt,

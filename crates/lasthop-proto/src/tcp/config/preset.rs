@@ -1,10 +1,10 @@
 //! Presets: the values of all settings of an endpoint for 4.4BSD, ns-2, RFCs and Linux.
 
 use super::{
-    AckCongestion, ClassicConfig, ClassicRecovery, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnMode,
-    Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle, PartialAckTimer,
-    PartialDeflation, PawsRule, Push, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
-    SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe, WindowReduction,
+    AckCongestion, ClassicConfig, ClassicRecovery, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnEcho,
+    EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle,
+    PartialAckTimer, PartialDeflation, PawsRule, Push, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard,
+    RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe, WindowReduction,
 };
 use crate::time::Duration;
 
@@ -167,6 +167,7 @@ impl ReceiverConfig {
             receive_autotune: ReceiveAutotune::Off,
             ack_before_read: Switch::On,
             smart_acks: Switch::Off,
+            ecn_echo: EcnEcho::Rfc3168,
         }
     }
 

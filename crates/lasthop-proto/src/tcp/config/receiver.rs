@@ -46,6 +46,16 @@ pub enum ReceiveAutotune {
     Linux,
 }
 
+/// Meaning of the ECN echo in acknowledgments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnEcho {
+    /// A mark arrived, and its sender has not answered since (RFC 3168 §6.1.3).
+    Rfc3168,
+    /// The newest packet was marked; each change is acknowledged at once (after RFC 8257 §3.2). From the echoes a
+    /// scalable congestion control knows the number of marked segments.
+    PerPacket,
+}
+
 /// Settings of the receiving half. Sizes are in bytes of payload, times as their type says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReceiverConfig {
@@ -69,6 +79,8 @@ pub struct ReceiverConfig {
     pub ack_before_read: Switch,
     /// Adds the SMART number to acknowledgments.
     pub smart_acks: Switch,
+    /// Meaning of the ECN echo, if ECN is negotiated.
+    pub ecn_echo: EcnEcho,
 }
 
 /// Initial memory of an auto-tuned receive buffer, in bytes (`tcp_rmem[1]`).

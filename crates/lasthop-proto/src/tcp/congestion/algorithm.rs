@@ -24,6 +24,9 @@ pub struct Algorithm {
     pub kernel_name: Option<&'static str>,
     /// True if the congestion control paces segments, and sets the window in recovery and after idle periods itself.
     pub paces: bool,
+    /// True if the congestion control is scalable (RFC 9331 §4.3): its packets carry ECT(1), and it evaluates the number
+    /// of marked segments ([`AckSample::marked`](super::control::AckSample::marked)).
+    pub scalable: bool,
     /// Default rule for leaving slow start early; `None` if it has no such rule to choose.
     pub hystart: Option<HystartRule>,
     /// Creates the initial state of the congestion control, which may ignore the rule for leaving slow start if

@@ -10,6 +10,7 @@ use super::bbr3::{BBR3, BBR3_GOOGLE};
 use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing};
 use super::cubic::{CUBIC, CUBIC_RFC9438};
 use super::hystart::HystartRule;
+use super::prague::PRAGUE;
 use super::reno::RENO;
 use super::window::Start;
 use crate::time::Instant;
@@ -30,6 +31,9 @@ impl ControlRule {
     pub const BBR3: Self = Self::of(&BBR3);
     /// BBR version 3 as published by Google.
     pub const BBR3_GOOGLE: Self = Self::of(&BBR3_GOOGLE);
+
+    /// Prague of draft-briscoe-iccrg-prague-congestion-control.
+    pub const PRAGUE: Self = Self::of(&PRAGUE);
 
     /// Returns CUBIC in Linux's integers.
     pub const fn cubic(hystart: HystartRule) -> Self {

@@ -82,6 +82,9 @@ pub struct AckSample {
     pub is_cwnd_limited: bool,
     /// True if the acknowledgment carries an ECN echo.
     pub ece: bool,
+    /// Segments of [`Self::delivered`] that the acknowledgment reports as marked; 0 unless the congestion control is
+    /// scalable.
+    pub marked: u32,
     /// Round trip of the latest segment that the acknowledgment delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
     /// Smoothed round trip; zero before the first sample.

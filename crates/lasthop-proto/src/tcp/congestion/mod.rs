@@ -12,6 +12,7 @@ mod cubic;
 mod draws;
 mod hystart;
 pub(crate) mod max_filter;
+mod prague;
 pub(in crate::tcp) mod quantum;
 mod reno;
 mod rounds;
@@ -26,4 +27,4 @@ pub use self::window::Start;
 
 /// All congestion controls. Scenarios, the lab, the documentation and the property tests know each by its line here.
 pub const ALGORITHMS: &[&Algorithm] =
-    &[&reno::RENO, &cubic::CUBIC, &cubic::CUBIC_RFC9438, &bbr::BBR, &bbr3::BBR3, &bbr3::BBR3_GOOGLE];
+    &[&reno::RENO, &cubic::CUBIC, &cubic::CUBIC_RFC9438, &bbr::BBR, &bbr3::BBR3, &bbr3::BBR3_GOOGLE, &prague::PRAGUE];

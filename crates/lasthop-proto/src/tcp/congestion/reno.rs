@@ -16,6 +16,7 @@ pub static RENO: Algorithm = Algorithm {
     family: "reno",
     kernel_name: Some("reno"),
     paces: false,
+    scalable: false,
     hystart: None,
     build: |start, _| Box::new(Reno::new(start)),
 };

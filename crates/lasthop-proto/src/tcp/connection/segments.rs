@@ -105,7 +105,8 @@ impl Connection {
 
     /// Sets the ECN fields of a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time,
     /// and CWR on the first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are
-    /// ECT(0) if they are subject to congestion control (RFC 5690 §4.1).
+    /// ECT(0) if they are subject to congestion control (RFC 5690 §4.1). All segments of a scalable congestion control
+    /// are ECT(1) (RFC 9331 §4.1).
     #[inline(never)]
     fn put_marks(&mut self, packet: &mut Packet, turn: Option<Turn>) {
         let first = packet.len > 0 && turn == Some(Turn::First);
@@ -113,6 +114,9 @@ impl Connection {
             packet.ecn = Ecn::Ect0;
         } else if turn == Some(Turn::Again) {
             self.sender.on_sent_again();
+        }
+        if self.config.sender.modern().is_some_and(|modern| modern.congestion.algorithm().scalable) {
+            packet.ecn = Ecn::Ect1;
         }
         if let Body::Tcp(segment) = &mut packet.body {
             if first && self.sender.take_reduced().is_on() {

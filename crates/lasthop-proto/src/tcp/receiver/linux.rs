@@ -245,6 +245,12 @@ impl Linux {
         if !marks.used.is_on() {
             return;
         }
+        if marks.are_per_packet() {
+            if marks.see(ecn) {
+                self.at_once = Switch::On;
+            }
+            return;
+        }
         match ecn {
             // On a connection that has shown it is ECN-capable, most likely a retransmission.
             Ecn::NotEct if marks.seen.is_on() => self.enter_quick(2, window),

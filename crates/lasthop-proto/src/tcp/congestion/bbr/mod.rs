@@ -56,6 +56,7 @@ pub static BBR: Algorithm = Algorithm {
     family: "bbr",
     kernel_name: Some("bbr"),
     paces: true,
+    scalable: false,
     hystart: None,
     build: |start, _| Box::new(Bbr::new(start)),
 };

@@ -45,6 +45,7 @@ pub static BBR3: Algorithm = Algorithm {
     family: "bbr3",
     kernel_name: None,
     paces: true,
+    scalable: false,
     hystart: None,
     build: |start, _| Box::new(Bbr3::new(start, Bbr3Rule::Draft)),
 };
@@ -57,6 +58,7 @@ pub static BBR3_GOOGLE: Algorithm = Algorithm {
     family: "bbr3",
     kernel_name: None,
     paces: true,
+    scalable: false,
     hystart: None,
     build: |start, _| Box::new(Bbr3::new(start, Bbr3Rule::Google)),
 };

@@ -19,6 +19,7 @@ pub static CUBIC: Algorithm = Algorithm {
     family: "cubic",
     kernel_name: Some("cubic"),
     paces: false,
+    scalable: false,
     hystart: Some(HystartRule::Linux),
     build: |start, hystart| Box::new(Linux::new(start, hystart)),
 };
@@ -31,6 +32,7 @@ pub static CUBIC_RFC9438: Algorithm = Algorithm {
     family: "cubic",
     kernel_name: Some("cubic"),
     paces: false,
+    scalable: false,
     hystart: Some(HystartRule::Rfc9406),
     build: |start, hystart| Box::new(Rfc9438::new(start, hystart)),
 };

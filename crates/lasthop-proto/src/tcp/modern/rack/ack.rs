@@ -41,6 +41,8 @@ pub(super) struct News {
     /// True if a segment was delivered that was sent once, before the episode.
     pub original: bool,
     pub ece: bool,
+    /// Segments of `delivered` that are reported as marked, for a scalable congestion control.
+    pub marked: u32,
     /// True if the peer reneged on earlier reports.
     pub reneging: bool,
     /// True if a retransmission was declared lost.
@@ -109,6 +111,10 @@ impl Rack {
         let rtt = self.sample_rtt(s, now, delayed, &mut news);
         if let Some(newest) = &news.newest {
             self.reordering.on_ack(self.rate.prior_delivered(newest), self.rate.delivered());
+        }
+        if self.config.congestion.algorithm().scalable {
+            news.marked = self.echoes.count(news.delivered, news.ece);
+            news.ece = news.marked > 0;
         }
         self.judge_probe(s, now, &news);
         let dubious = !news.is_no_duplicate || news.sacked || news.duplicate || news.ece || self.state != CaState::Open;
@@ -315,6 +321,7 @@ impl Rack {
             round_ended,
             is_cwnd_limited: self.usage.is_limited(self.control.window(), self.is_slow_start()),
             ece: news.ece,
+            marked: news.marked,
             rtt: told.rtt,
             srtt: s.rtt().srtt().unwrap_or(Duration::ZERO),
             min_rtt: self.min_rtt.get().unwrap_or(Duration::ZERO),

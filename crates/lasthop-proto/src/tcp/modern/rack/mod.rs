@@ -10,6 +10,7 @@ mod backpressure;
 mod blind;
 mod defer;
 mod detect;
+mod echoes;
 mod episode;
 mod info;
 mod timers;
@@ -20,6 +21,7 @@ pub use self::ack::Arrival;
 
 use self::backpressure::Backpressure;
 use self::detect::{Newest, Reordering};
+use self::echoes::Echoes;
 use self::timers::Pending;
 use self::undo::Undo;
 use self::usage::{Burst, Usage};
@@ -177,6 +179,7 @@ pub struct Rack {
     /// Time of the last transmission.
     last_sent: Instant,
     copies: Copies,
+    echoes: Echoes,
 }
 
 impl Rack {
@@ -222,6 +225,7 @@ impl Rack {
             backpressure: Backpressure::default(),
             last_sent: now,
             copies: Copies::default(),
+            echoes: Echoes::default(),
         }
     }
 
