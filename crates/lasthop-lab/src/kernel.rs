@@ -1,7 +1,8 @@
 //! Support for a scenario's TCP in the kernel, and the kernel's names for it.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, ControlRule, EcnEcho, EcnMode, Recovery, SackCompression, SendAutotune, SenderConfig, TcpConfig,
+    AckCongestion, ControlRule, EcnEcho, EcnMode, Qdisc, Recovery, SackCompression, SendAutotune, SenderConfig,
+    TcpConfig,
 };
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
@@ -13,6 +14,9 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
     }
     if let Err(title) = congestion(config) {
         return Some(title);
+    }
+    if config.sender.modern().is_some_and(|modern| modern.qdisc == Qdisc::Fq) {
+        return Some("pacing by the queue discipline fq, which the lab does not set up");
     }
     if config.receiver.ecn_echo == EcnEcho::PerPacket {
         return Some("ECN echoes per packet");

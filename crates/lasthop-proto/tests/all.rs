@@ -31,5 +31,6 @@ mod golden_window;
 mod hybrid;
 mod info;
 mod linux;
+mod pacing_by_fq;
 mod properties;
 mod transfers;

@@ -1,7 +1,7 @@
 //! The scenarios of `scenarios/`, built in.
 
 /// Names and texts of the scenarios.
-pub(crate) const BUILTINS: [(&str, &str); 33] = [
+pub(crate) const BUILTINS: [(&str, &str); 34] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -29,6 +29,7 @@ pub(crate) const BUILTINS: [(&str, &str); 33] = [
     ("satellite-handover", include_str!("../../../scenarios/satellite-handover.toml")),
     ("starlink", include_str!("../../../scenarios/starlink.toml")),
     ("satellite-rain", include_str!("../../../scenarios/satellite-rain.toml")),
+    ("l4s-lossy", include_str!("../../../scenarios/l4s-lossy.toml")),
     ("van", include_str!("../../../scenarios/van.toml")),
     ("ship-coast", include_str!("../../../scenarios/ship-coast.toml")),
     ("two-dsl", include_str!("../../../scenarios/two-dsl.toml")),

@@ -146,10 +146,11 @@ fn gateway_snoop(hop: &Medium) -> SnoopConfig {
     default
 }
 
-/// Reads `[base_station.split]`, which may be absent.
+/// Reads `[base_station.split]`, which may be absent. Its two ends echo marks as the scenario's endpoints do.
 fn gateway_split(station: &Reader<'_>, common: &TcpSpec) -> Result<GatewaySplit, Error> {
     let (sides, repair) = sides::of_simulator(&station.section(StationKeys::split)?)?;
-    let [wired, wireless] = sides.map(|side| side.config(common.mss()));
+    let end = |config: TcpConfig| config.with(|c| c.receiver.ecn_echo = common.receiver.ecn_echo);
+    let [wired, wireless] = sides.map(|side| end(side.config(common.mss())));
     Ok(GatewaySplit { wired, wireless, repair })
 }
 

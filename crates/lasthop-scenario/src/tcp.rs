@@ -391,6 +391,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     common.idle_restart = layer.value(Keys::idle_restart, common.idle_restart)?;
     common.nagle = layer.value(Keys::nagle, common.nagle)?;
     common.handshake_ack = layer.value(Keys::handshake_ack, common.handshake_ack)?;
+    modern.qdisc = layer.value(Keys::qdisc, modern.qdisc)?;
     modern.send_quantum = layer.limited_count(Keys::send_quantum, modern.send_quantum)?;
     modern.window_edge = layer.value(Keys::window_edge, modern.window_edge)?;
     common.window_probe = layer.value(Keys::window_probe, common.window_probe)?;

@@ -2,7 +2,7 @@
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::{
-    ClassicConfig, ClassicRecovery, Clock, DelayedAck, Recovery, RttRule, SackAlgorithm, TcpConfig,
+    ClassicConfig, ClassicRecovery, Clock, DelayedAck, ModernConfig, Qdisc, Recovery, RttRule, SackAlgorithm, TcpConfig,
 };
 use lasthop_sim::network::Network;
 
@@ -103,7 +103,7 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
 
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
 /// `hystart` and `congestion`) are checked when they are read.
-const NEEDS: [(Key, Need); 32] = [
+const NEEDS: [(Key, Need); 33] = [
     (
         Keys::paws,
         Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] },
@@ -159,6 +159,7 @@ const NEEDS: [(Key, Need); 32] = [
     (Keys::frto, RACK),
     (Keys::tlp, RACK),
     (Keys::small_queues, RACK),
+    (Keys::qdisc, RACK),
     (Keys::growth, CLASSIC),
     (Keys::deflation, INFLATING),
     (Keys::limited_transmit, CLASSIC),
@@ -187,8 +188,11 @@ const NEEDS: [(Key, Need); 32] = [
     (
         Keys::send_quantum,
         Need {
-            holds: |c| c.sender.modern().is_some_and(|modern| modern.congestion.algorithm().paces),
-            words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\"",
+            holds: |c| {
+                let paces = |modern: &ModernConfig| modern.congestion.algorithm().paces || modern.qdisc == Qdisc::Fq;
+                c.sender.modern().is_some_and(paces)
+            },
+            words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\", or with qdisc = \"fq\"",
             on: &[Shown::Recovery, Shown::Congestion],
         },
     ),

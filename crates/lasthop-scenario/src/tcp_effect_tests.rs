@@ -55,7 +55,7 @@ fn each_key_is_declared() {
 }
 
 /// Alternative values for each key of `NEEDS`.
-const OTHERS: [(&str, &[&str]); 32] = [
+const OTHERS: [(&str, &[&str]); 33] = [
     ("paws", &["rfc7323", "linux"]),
     ("sack_algorithm", &["sack1", "rfc6675"]),
     ("sack_blocks", &["1", "3"]),
@@ -74,6 +74,7 @@ const OTHERS: [(&str, &[&str]); 32] = [
     ("frto", &["on", "off"]),
     ("tlp", &["on", "off"]),
     ("small_queues", &["on", "off"]),
+    ("qdisc", &["fifo", "fq"]),
     ("growth", &["rfc5681", "ns2"]),
     ("deflation", &["always", "above-threshold"]),
     ("limited_transmit", &["on", "off"]),

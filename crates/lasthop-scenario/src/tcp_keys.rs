@@ -142,6 +142,9 @@ keys! {
         handshake_ack;
         /// `rack` with pacing: segments per burst (Linux `gso_max_segs`)
         send_quantum;
+        /// `rack`: `fq` paces every connection, also of congestion controls that do not
+        /// ([host-queue](models/host-queue.md))
+        qdisc;
         /// `rack`: a segment partly outside the window waits, or is `cut` (Linux)
         window_edge;
         /// zero-window probe: the next `byte` (RFC 9293 §3.8.6.1), or `empty` (Linux)

@@ -9,6 +9,7 @@ mod explained;
 mod files;
 mod graphs;
 mod impairments;
+mod l4s;
 mod link_trace;
 mod mobility;
 mod modern;

@@ -91,6 +91,7 @@ keys! {
         tlp: "tlp" = "off",
         small_queues: "small_queues" = "on",
         send_quantum: "send_quantum" = "7",
+        qdisc: "qdisc" = "fq",
         window_edge: "window_edge" = "cut",
         push: "push" = "bursts",
     }

@@ -16,8 +16,8 @@ use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     AckCongestion, Clock, Deflation, DelayedAck, EcnEcho, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, Qdisc, ReceiveAutotune,
+    Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
     WindowReduction,
 };
 use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
@@ -468,6 +468,7 @@ choices! {
     PawsRule { "rfc7323" = Rfc7323, "linux" = Linux }
     WindowEdge { "whole" = Whole, "cut" = Cut }
     WindowProbe { "byte" = Byte, "empty" = Empty }
+    Qdisc { "fifo" = Fifo, "fq" = Fq }
     Push { "never" = Never, "bursts" = Bursts }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }

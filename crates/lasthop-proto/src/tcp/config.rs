@@ -14,7 +14,7 @@ pub use self::common::{
     AckCongestion, Clock, CommonConfig, EcnMode, HandshakeAck, HeaderAccounting, Nagle, PawsRule, RttRule, Switch,
     WindowProbe,
 };
-pub use self::modern::{ModernConfig, Push, SendAutotune, WindowEdge, WindowReduction};
+pub use self::modern::{ModernConfig, Push, Qdisc, SendAutotune, WindowEdge, WindowReduction};
 pub use self::preset::Preset;
 pub(crate) use self::receiver::AUTOTUNE_START;
 pub use self::receiver::{DelayedAck, EcnEcho, ReceiveAutotune, ReceiverConfig, SackCompression};

@@ -40,6 +40,16 @@ pub enum Push {
     Bursts,
 }
 
+/// Queue discipline of the sender's host, as far as it affects when segments leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Qdisc {
+    /// Segments leave in order as fast as the link takes them (Linux `pfifo_fast`).
+    Fifo,
+    /// Paces each connection at the rate that Linux sets for it (`fq` and `sk_pacing_rate`), also if its congestion
+    /// control does not pace.
+    Fq,
+}
+
 /// Settings of the modern sender.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ModernConfig {
@@ -60,6 +70,8 @@ pub struct ModernConfig {
     /// Maximum number of segments that pacing releases at once (Linux: the device's `gso_max_segs`); the congestion
     /// control sizes bursts within it.
     pub send_quantum: u32,
+    /// Queue discipline of the host.
+    pub qdisc: Qdisc,
     /// Handling of a segment at the edge of the peer's window.
     pub window_edge: WindowEdge,
     /// Segments that carry PSH.

@@ -3,7 +3,7 @@
 use super::{
     AckCongestion, ClassicConfig, ClassicRecovery, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnEcho,
     EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle,
-    PartialAckTimer, PartialDeflation, PawsRule, Push, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard,
+    PartialAckTimer, PartialDeflation, PawsRule, Push, Qdisc, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard,
     RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe, WindowReduction,
 };
 use crate::time::Duration;
@@ -292,6 +292,7 @@ impl ModernConfig {
             small_queues: Switch::Off,
             send_autotune: SendAutotune::Off,
             send_quantum: u32::MAX,
+            qdisc: Qdisc::Fifo,
             window_edge: WindowEdge::Whole,
             push: Push::Never,
         }

@@ -326,7 +326,7 @@ impl Rack {
             srtt: s.rtt().srtt().unwrap_or(Duration::ZERO),
             min_rtt: self.min_rtt.get().unwrap_or(Duration::ZERO),
             rate,
-            next_send: if self.control.is_paced() { now + self.pacer.delay(now) } else { now },
+            next_send: if self.is_paced() { now + self.pacer.delay(now) } else { now },
         };
         self.control.on_ack(&sample);
         if self.control.holds_back() {

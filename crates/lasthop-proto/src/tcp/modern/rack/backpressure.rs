@@ -61,7 +61,7 @@ impl Rack {
     fn asks_host_queue(&mut self, s: &Stream, now: Instant, piece: Piece) -> bool {
         // A burst is one packet in Linux, which the host's queue accepts or refuses as a whole. A sender with almost
         // nothing in flight is never held back.
-        let goes_on = self.control.is_paced() && self.pacer.goes_on(now, piece);
+        let goes_on = self.is_paced() && self.pacer.goes_on(now, piece);
         if self.backpressure.is_clear(now) || goes_on || self.flight.len() <= 1 {
             return true;
         }

@@ -27,7 +27,7 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{ModernConfig, Switch};
+use crate::tcp::config::{ModernConfig, Qdisc, Switch};
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::min_rtt::MinRtt;
@@ -285,7 +285,7 @@ impl Rack {
         if self.flight.in_flight() >= self.control.window() {
             return false;
         }
-        if self.control.is_paced()
+        if self.is_paced()
             && let Some(release) = self.pacer.blocked_until(now, piece)
         {
             self.wake = Some(release);
@@ -441,10 +441,30 @@ impl Rack {
 
     /// Returns the number of segments that leave as one burst.
     pub fn burst(&self, s: &Stream) -> u32 {
-        if let Some(pacing) = self.control.pacing() {
-            return pacing.quantum.min(self.config.send_quantum);
+        match self.pacing(s) {
+            Some(pacing) => pacing.quantum.min(self.config.send_quantum),
+            None => self.unpaced_burst(s, self.unpaced_rate(s)),
         }
-        quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss())
+    }
+
+    fn unpaced_burst(&self, s: &Stream, rate: u64) -> u32 {
+        quantum::unpaced(rate, self.min_rtt.get().unwrap_or(Duration::MAX), s.mss())
+    }
+
+    /// Returns whether segments are paced, by the congestion control or by the host's queue discipline.
+    #[inline]
+    fn is_paced(&self) -> bool {
+        self.control.is_paced() || self.config.qdisc == Qdisc::Fq
+    }
+
+    /// Returns the pacing. A discipline that paces does so at the rate that Linux sets for every connection.
+    fn pacing(&self, s: &Stream) -> Option<Pacing> {
+        self.control.pacing().or_else(|| {
+            (self.config.qdisc == Qdisc::Fq).then(|| {
+                let rate = self.unpaced_rate(s);
+                Pacing { rate, quantum: self.unpaced_burst(s, rate) }
+            })
+        })
     }
 
     /// Records that the segment `seq..end` leaves, before `s` is updated.
@@ -463,7 +483,7 @@ impl Rack {
         let snapshot = self.rate.on_sent(now, out, self.flight.in_flight() + 1);
         let again = self.flight.back().filter(|last| seq.lt(last.end())).and_then(|_| self.flight.find(seq));
         let left_at = again.and_then(|index| self.flight.get(index)).map(Sent::sent_at);
-        if let Some(pacing) = self.control.pacing() {
+        if let Some(pacing) = self.pacing(s) {
             // New data uses half of the window at once (`tcp_cwnd_test`).
             let most = if left_at.is_some() { u32::MAX } else { self.control.window() / 2 };
             let quantum = pacing.quantum.min(self.config.send_quantum).min(most);

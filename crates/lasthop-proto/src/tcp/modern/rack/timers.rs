@@ -29,7 +29,7 @@ impl Rack {
     }
 
     pub(super) fn set_timer(&mut self, s: &mut Stream, now: Instant, what: Pending, span: Duration) {
-        let paced = self.control.is_paced() && what != Pending::Reordering;
+        let paced = self.is_paced() && what != Pending::Reordering;
         let delay = if paced { self.pacer.delay(now) } else { Duration::ZERO };
         self.pending = what;
         s.set_timer(now, span + delay);
