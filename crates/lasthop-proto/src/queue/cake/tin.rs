@@ -11,15 +11,15 @@ use crate::random::Stream;
 /// List that contains a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Set {
-    /// None.
+    /// No list.
     None,
-    /// That of newly active flows.
+    /// List of newly active flows.
     Sparse,
-    /// That of flows with a queue, although it counts as sparse: its line was empty when it moved there.
+    /// List of flows with a queue. The flow counts as sparse, because its line was empty when it moved there.
     SparseWait,
-    /// That of flows with a queue.
+    /// List of flows with a queue.
     Bulk,
-    /// That of flows without packets whose control has not come to rest.
+    /// List of flows without packets whose control has not come to rest.
     Decaying,
 }
 

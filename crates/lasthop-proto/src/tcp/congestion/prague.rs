@@ -44,6 +44,8 @@ const TRIP_UNIT: u64 = 128_000;
 const LONGEST_SCALED: Duration = Duration::from_millis(100);
 /// Bursts last at most 1/2¹² s at the pacing rate.
 const BURST_SHIFT: u32 = 12;
+/// Maximum time between paced segments, in seconds.
+const SLOWEST: u64 = 60;
 /// Minimum burst, in segments (`tcp_min_tso_segs`).
 const LEAST_BURST: u32 = 2;
 
@@ -241,12 +243,14 @@ impl CongestionControl for Prague {
     }
 
     fn pacing(&self) -> Option<Pacing> {
-        if self.srtt == Duration::ZERO {
-            return None;
-        }
+        // Without a round trip, nothing is paced.
+        let Some(trip) = Some(self.srtt.as_nanos()).filter(|trip| *trip > 0) else {
+            return Some(Pacing { rate: 0, quantum: LEAST_BURST });
+        };
         let doubled = if self.window < self.ssthresh / 2 { 2 } else { 1 };
         let bytes = (u128::from(self.exact) * u128::from(self.mss) * doubled) >> FRACTION;
-        let rate = u64::try_from(bytes * 1_000_000_000 / u128::from(self.srtt.as_nanos())).unwrap_or(u64::MAX);
+        let rate = u64::try_from(bytes * 1_000_000_000 / u128::from(trip)).unwrap_or(u64::MAX);
+        let rate = rate.max(u64::from(self.mss) / SLOWEST + 1);
         let burst = (rate / u64::from(self.mss)) >> BURST_SHIFT;
         Some(Pacing { rate, quantum: u32::try_from(burst).unwrap_or(u32::MAX).max(LEAST_BURST) })
     }
