@@ -86,7 +86,7 @@ fn tins_share_by_weight() {
     let mut sent = [0; 4];
     (0..14_500).for_each(|_| sent[pop(&mut queue, ms(1)).unwrap().flow as usize] += 1);
     for (sent, parts) in sent.into_iter().zip([16, 1, 8, 4]) {
-        assert!((sent - 500 * parts as i32).abs() <= 10, "{sent} for {parts}/29 of 14,500");
+        assert!((sent - 500 * parts).abs() <= 10, "{sent} for {parts}/29 of 14,500");
     }
 }
 

@@ -158,7 +158,7 @@ fn late_updates_change_nothing() {
 #[test]
 fn decisions_are_those_of_the_formulas() {
     let (mut queue, mut draws) = (DualPi2::new(DualPi2Config::default(), draws()), draws());
-    let (mut classic, mut scalable): (VecDeque<(u64, u32)>, VecDeque<(u64, u32)>) = Default::default();
+    let [mut classic, mut scalable] = [(); 2].map(|()| VecDeque::<(u64, u32)>::new());
     let (mut p, mut previous, mut credit, mut next_update) = (0f64, 0u64, -80.0 * 1514.0, 16_000u64);
     let (mut marks, mut drops) = (0, 0);
     for at in 1..10_000_000u64 / 100 {

@@ -268,7 +268,7 @@ fn specs() -> impl Strategy<Value = QueueSpec> {
 
 /// Returns a view that depends on a number: a flow always has the same hosts and DSCP.
 fn view(flow: u32, number: u32) -> View {
-    let ack = if number % 3 == 0 { Sight::Plain(Seq(number)) } else { Sight::Other };
+    let ack = if number.is_multiple_of(3) { Sight::Plain(Seq(number)) } else { Sight::Other };
     let ecn = Ecn::from_bits(flow as u8);
     View { ack, ecn, service: [0, 8, 46][flow as usize % 3], hosts: [flow / 2, flow / 3] }
 }
