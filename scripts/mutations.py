@@ -25,6 +25,7 @@ CHANNEL = "crates/lasthop-proto/src/channel"
 STUDY = "crates/lasthop-study/src"
 CELL = "crates/lasthop-proto/src/link/cell"
 HYBRID = "crates/lasthop-proto/src/link/hybrid"
+QUEUE = "crates/lasthop-proto/src/queue"
 
 
 def golden(name):
@@ -65,6 +66,17 @@ FAULTS = [
      "false ||", ["-p", "lasthop-serve", "--lib", "status"]),
     ("a changed private key keeps the old sessions", "crates/lasthop-tunneld/src/engine.rs", "identity.is_some() || !peers",
      "!peers", ["-p", "lasthop-tunneld", "--lib", "another_private_key"]),
+    ("the classic queue is marked like the scalable one", f"{QUEUE}/dual_pi2.rs",
+     "self.strikes(probability) && self.strikes(probability)", "self.strikes(probability)", inside("dual_pi2")),
+    ("the scheduler of DualPI2 starves the classic queue", f"{QUEUE}/dual_pi2.rs", "self.credit += change;",
+     "self.credit += change.min(0);", inside("dual_pi2")),
+    ("PIE forgets its allowance for bursts", f"{QUEUE}/pie.rs", "burst: BURST, dequeued", "burst: 0, dequeued", inside("pie")),
+    ("CAKE ignores the hosts of flows", f"{QUEUE}/cake/tin.rs", "*load.entry(host).or_insert(0) += 1;",
+     "let _ = (load, host);", inside("cake")),
+    ("Prague counts the segments before a change as marked", f"{TCP}/modern/rack/echoes.rs", "u32::from(before) * older",
+     "u32::from(echo) * older", golden("prague")),
+    ("a retransmission of Prague takes no marks", f"{TCP}/connection/segments.rs", "packet.ecn = Ecn::Ect1;",
+     "packet.ecn = if turn == Some(Turn::Again) { Ecn::NotEct } else { Ecn::Ect1 };", golden("prague")),
     ("a bucket holds more than its burst", "crates/lasthop-proto/src/bucket.rs", "(self.level + gained).min(self.size)",
      "self.level + gained", inside("bucket")),
     ("a frame is sent at the rate of its beginning", "crates/lasthop-proto/src/rate/mod.rs", "if work <= room {",

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::{Flags, Segment};
+use lasthop_proto::queue::View;
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
