@@ -227,7 +227,7 @@ links.l3 = {{ between = ["far", "s3"], rate = "1 Gbps", delay = "1 us" }}
     let outcome = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off);
     let bytes: Vec<u64> = outcome.report.flows.iter().map(|flow| flow.received).collect();
     let all: u64 = bytes.iter().sum();
-    (bytes.into_iter().map(|bytes| (100 * bytes + all / 2) / all).collect(), outcome.report.links[0][0].clone())
+    (bytes.into_iter().map(|bytes| (100 * bytes + all / 2) / all).collect(), outcome.report.links[0][0])
 }
 
 /// CAKE knows the hosts of flows: host `a` gets half.

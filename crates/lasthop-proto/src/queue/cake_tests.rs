@@ -83,7 +83,7 @@ fn tins_share_by_weight() {
             push(&mut queue, 0, item(flow as u32, number, 1000), &view(service, [flow as u32, 9]));
         }
     }
-    let mut sent = [0; 4];
+    let mut sent = [0_i32; 4];
     (0..14_500).for_each(|_| sent[pop(&mut queue, ms(1)).unwrap().flow as usize] += 1);
     for (sent, parts) in sent.into_iter().zip([16, 1, 8, 4]) {
         assert!((sent - 500 * parts).abs() <= 10, "{sent} for {parts}/29 of 14,500");
