@@ -460,7 +460,7 @@ fn mistakes_are_named() {
     assert!(with(stations, "stations = []").contains("mobility.stations"));
     assert!(with(stations, "stations = [\"cell-1\"]").contains("mobility.stations"));
     assert!(with("host = \"mobile\"", "host = \"base-1\"").contains("mobility.host"));
-    assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"mobile\" already has a link"));
+    assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"cell-1\" connects"));
 }
 
 /// The text of `explain` has the same meaning.
