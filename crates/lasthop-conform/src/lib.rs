@@ -1,0 +1,9 @@
+//! Conformance runner.
+pub mod code;
+pub mod format;
+pub mod lasthop;
+pub mod parse;
+pub mod run;
+pub mod script;
+pub mod shell;
+pub mod stack;
