@@ -7,3 +7,4 @@ pub mod run;
 pub mod script;
 pub mod shell;
 pub mod stack;
+pub mod suite;

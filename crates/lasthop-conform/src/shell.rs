@@ -121,7 +121,7 @@ fn commands(text: &str) -> Vec<Vec<Vec<String>>> {
     let mut has_word = false;
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
-        let mut end_word = |pipelines: &mut Vec<Vec<Vec<String>>>, word: &mut String, has_word: &mut bool| {
+        let end_word = |pipelines: &mut Vec<Vec<Vec<String>>>, word: &mut String, has_word: &mut bool| {
             let taken = std::mem::take(word);
             if std::mem::take(has_word)
                 && !matches!(taken.as_str(), "2>&1" | "&" | "/dev/null" | ">/dev/null" | "2>/dev/null")

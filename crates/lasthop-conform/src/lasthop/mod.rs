@@ -24,10 +24,32 @@ use crate::stack::{Errno, Host, Need, Readiness, Segment, Shutdown, Socket, Stac
 /// Distance of the initial sequence numbers of a host's connections.
 const ISS_STEP: u32 = 0x0123_4567;
 
+/// Parameters of a host that no script sets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Model {
+    /// Settings of connections.
+    pub preset: Preset,
+    /// Ticks of the kernel's clock per second, instead of the preset's.
+    pub hz: Option<u32>,
+    /// Time of the first tick after the start.
+    pub phase: Duration,
+}
+
+impl Model {
+    /// Returns the model of a preset.
+    pub fn new(preset: Preset) -> Self {
+        Self { preset, hz: None, phase: Duration::ZERO }
+    }
+
+    /// Returns whether the host behaves like Linux where sockets, not segments, are concerned.
+    fn is_linux(&self) -> bool {
+        matches!(self.preset, Preset::Linux618 | Preset::Linux618Bbr)
+    }
+}
+
 /// A host whose connections are [`Connection`]s.
 pub struct Lasthop {
-    preset: Preset,
-    phase: TickPhase,
+    model: Model,
     host: Host,
     sockets: Vec<Entry>,
     /// Sockets of connections by local and remote port.
@@ -38,16 +60,10 @@ pub struct Lasthop {
 }
 
 impl Lasthop {
-    /// Returns a host with the settings of `preset`.
-    pub fn new(preset: Preset) -> Self {
-        Self::with_phase(preset, Duration::ZERO)
-    }
-
-    /// Returns a host with the settings of `preset` whose clock ticks at `phase` after the start.
-    pub fn with_phase(preset: Preset, phase: Duration) -> Self {
+    /// Returns a host of a model.
+    pub fn new(model: Model) -> Self {
         Self {
-            preset,
-            phase: TickPhase { slow: phase, fast: phase },
+            model,
             host: Host::default(),
             sockets: Vec::new(),
             ports: BTreeMap::new(),
@@ -56,20 +72,15 @@ impl Lasthop {
         }
     }
 
-    /// Returns whether the host behaves like Linux where sockets, not segments, are concerned.
-    fn is_linux(&self) -> bool {
-        matches!(self.preset, Preset::Linux618 | Preset::Linux618Bbr)
-    }
-
     fn connection(&mut self, side: Side, options: &Options) -> Connection {
         self.connections += 1;
-        let config = settings::config(self.preset, &self.host).with(|config| options.apply(config));
+        let config = settings::config(&self.model, &self.host).with(|config| options.apply(config));
         let mut connection = Connection::new(Setup {
             flow: FlowId(self.connections),
             side,
             config: Arc::new(config),
             iss: Seq(ISS_STEP.wrapping_mul(self.connections)),
-            phase: self.phase,
+            phase: TickPhase { slow: self.model.phase, fast: self.model.phase },
             watch: Switch::Off,
         });
         connection.fit_path(Instant::ZERO, settings::path_mss(&self.host));
@@ -103,12 +114,13 @@ impl Lasthop {
 
     /// Handles what a connection reports, and hands an established one to its listener.
     fn settle(&mut self, at: usize, by_timer: bool) {
+        let is_linux = self.model.is_linux();
         let Some(Entry { kind: Kind::Connection(live), .. }) = self.sockets.get_mut(at) else { return };
         let mut is_new = false;
         while let Some((_, event)) = live.connection.poll_event() {
             match event {
                 Event::Established => is_new = true,
-                Event::Aborted => live.on_abort(by_timer),
+                Event::Aborted => live.on_abort(by_timer, is_linux),
                 _ => {}
             }
         }
@@ -134,7 +146,8 @@ impl Lasthop {
         let is_open = !matches!(connection.state(), State::Closed | State::Listen);
         if let (Some(listener), true, true) = (listener, opens, is_open) {
             let options = self.sockets[listener].options;
-            let live = Live { listener: Some(listener), ..Live::new(connection, ports) };
+            let mut live = Live::new(connection, ports);
+            live.listener = Some(listener);
             self.sockets.push(Entry { kind: Kind::Connection(Box::new(live)), options, ..Entry::default() });
             self.ports.insert(ports, self.sockets.len() - 1);
             return;
@@ -154,7 +167,7 @@ impl Stack for Lasthop {
 
     fn lacks(&self, need: &Need<'_>) -> Option<String> {
         match *need {
-            Need::Setting(name, value) => settings::lacks(self.preset, name, value),
+            Need::Setting(name, value) => settings::lacks(&self.model, name, value),
             Need::SetOption(name) => socket::lacks_set(name),
             Need::GetOption(name) => socket::lacks_get(name),
             Need::Info(field) => info::lacks(field),
@@ -167,7 +180,7 @@ impl Stack for Lasthop {
     }
 
     fn start(&mut self, host: &Host) {
-        *self = Self { host: host.clone(), ..Self::with_phase(self.preset, self.phase.slow) };
+        *self = Self { host: host.clone(), ..Self::new(self.model) };
     }
 
     fn change_setting(&mut self, name: &str, value: &str) {
@@ -235,11 +248,16 @@ impl Stack for Lasthop {
     }
 
     fn close(&mut self, _now: Instant, socket: Socket) -> Result<(), Errno> {
-        let is_linux = self.is_linux();
+        let is_linux = self.model.is_linux();
         let entry = self.entry(socket)?;
         entry.is_closed = true;
         let linger = entry.options.linger;
         match &mut entry.kind {
+            Kind::Connection(live) if live.connection.state() == State::SynSent => {
+                let ports = live.ports;
+                entry.kind = Kind::Fresh;
+                self.ports.remove(&ports);
+            }
             Kind::Connection(live) => live.close(linger, is_linux),
             Kind::Fresh => {}
             Kind::Listener(ready) => {

@@ -1,10 +1,11 @@
 //! Variables of hosts as settings of lasthop's TCP.
 
 use lasthop_proto::tcp::config::{
-    ClassicRecovery, ControlRule, DelayedAck, EcnMode, Preset, Recovery, SenderConfig, Switch, TcpConfig,
+    ClassicRecovery, Clock, ControlRule, DelayedAck, EcnMode, Recovery, SenderConfig, Switch, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
+use super::Model;
 use crate::stack::Host;
 
 /// Maximum size of buffers, in bytes.
@@ -83,10 +84,10 @@ const FIXED: [(&str, &[&str]); 21] = [
 ];
 
 /// Returns the reason why a variable cannot have a value.
-pub(super) fn lacks(preset: Preset, name: &str, value: &str) -> Option<String> {
+pub(super) fn lacks(model: &Model, name: &str, value: &str) -> Option<String> {
     let is_unknown = match FIXED.iter().find(|(fixed, _)| *fixed == name) {
         Some((_, values)) => !values.contains(&value),
-        None => !IGNORED.contains(&name) && apply(&mut base(preset), &Host::default(), name, value).is_none(),
+        None => !IGNORED.contains(&name) && apply(&mut base(model), &Host::default(), name, value).is_none(),
     };
     is_unknown.then(|| match name {
         "qdisc" => format!("queueing discipline {value}"),
@@ -94,11 +95,14 @@ pub(super) fn lacks(preset: Preset, name: &str, value: &str) -> Option<String> {
     })
 }
 
-fn base(preset: Preset) -> TcpConfig {
-    TcpConfig::preset(preset).with(|config| {
+fn base(model: &Model) -> TcpConfig {
+    TcpConfig::preset(model.preset).with(|config| {
         // A script's device takes segments at once.
         if let Some(modern) = config.sender.modern_mut() {
             modern.small_queues = Switch::Off;
+        }
+        if let (Some(hz), Clock::Jiffies { jiffy, .. }) = (model.hz, &mut config.common.clock) {
+            *jiffy = Duration::from_nanos(1_000_000_000 / u64::from(hz.max(1)));
         }
     })
 }
@@ -109,8 +113,8 @@ pub(super) fn path_mss(host: &Host) -> u32 {
 }
 
 /// Returns the settings of connections of `host`.
-pub(super) fn config(preset: Preset, host: &Host) -> TcpConfig {
-    let mut config = base(preset);
+pub(super) fn config(model: &Model, host: &Host) -> TcpConfig {
+    let mut config = base(model);
     config.common.mss = path_mss(host);
     for (name, value) in &host.settings {
         // What does not apply was refused before.
@@ -134,7 +138,7 @@ fn size(value: &str, at: usize) -> Option<u32> {
 }
 
 /// Changes the settings by one variable; `None` if the variable or value is unknown.
-fn apply(config: &mut TcpConfig, _host: &Host, name: &str, value: &str) -> Option<()> {
+fn apply(config: &mut TcpConfig, host: &Host, name: &str, value: &str) -> Option<()> {
     match name {
         "net.ipv4.tcp_rmem" => config.receiver.receive_buffer = size(value, 2)?.max(2048),
         "net.ipv4.tcp_wmem" => config.common.send_buffer = size(value, 1)?.max(2048),
@@ -176,9 +180,15 @@ fn apply(config: &mut TcpConfig, _host: &Host, name: &str, value: &str) -> Optio
                 classic.recovery = ClassicRecovery::NewReno;
             } else if config.sender.recovery() == Recovery::NEW_RENO {
                 return None;
+            } else {
+                // FreeBSD's SACK includes RFC 2883.
+                config.receiver.dsack = Switch::On;
             }
         }
-        "net.inet.tcp.recvspace" => config.receiver.receive_buffer = size(value, 0)?.max(2048),
+        // FreeBSD rounds the buffer up to whole segments.
+        "net.inet.tcp.recvspace" => {
+            config.receiver.receive_buffer = size(value, 0)?.max(2048).next_multiple_of(path_mss(host).max(1));
+        }
         "net.inet.tcp.sendspace" => config.common.send_buffer = size(value, 0)?.max(2048),
         "kern.ipc.maxsockbuf" => {
             let most: u64 = value.parse().ok()?;

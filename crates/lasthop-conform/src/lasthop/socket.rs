@@ -101,12 +101,13 @@ impl Live {
     }
 
     /// Records that the connection was reset or given up.
-    pub(super) fn on_abort(&mut self, by_timer: bool) {
+    pub(super) fn on_abort(&mut self, by_timer: bool, is_linux: bool) {
         self.is_aborted = true;
         self.error = Some(match self.last_state {
             _ if by_timer => Errno::TimedOut,
             State::SynSent => Errno::ConnRefused,
-            State::CloseWait => Errno::Pipe,
+            State::SynReceived if !is_linux => Errno::ConnRefused,
+            State::CloseWait if is_linux => Errno::Pipe,
             _ => Errno::ConnReset,
         });
     }
@@ -174,8 +175,7 @@ impl Live {
     /// Closes the connection. Linux resets it if data was not read (RFC 2525 §2.17).
     pub(super) fn close(&mut self, linger: Option<i64>, is_linux: bool) {
         let is_unread = is_linux && self.connection.readable() > 0;
-        let is_opening = self.connection.state() == State::SynSent;
-        if is_opening || linger == Some(0) || is_unread {
+        if linger == Some(0) || is_unread {
             self.connection.abort();
         } else if !std::mem::replace(&mut self.ends_writing, true) {
             self.connection.close();
@@ -200,10 +200,7 @@ impl Entry {
         match (name, &mut self.kind) {
             ("SO_ERROR", Kind::Connection(live)) => Ok(Some(live.error.take().map_or(0, Errno::number))),
             ("SO_ERROR", _) => Ok(Some(0)),
-            ("SIOCINQ", Kind::Connection(live)) => {
-                let end = u64::from(live.connection.peer_closed() && live.connection.readable() == 0);
-                Ok(Some((live.connection.readable() + end) as i64))
-            }
+            ("SIOCINQ", Kind::Connection(live)) => Ok(Some(live.connection.readable() as i64)),
             ("SIOCOUTQ", Kind::Connection(live)) => Ok(Some(live.connection.unacked() as i64)),
             ("TCP_MAXSEG", Kind::Connection(live)) => Ok(Some(live.connection.info().snd_mss.into())),
             ("TCP_NODELAY", _) => Ok(Some(self.options.no_delay.into())),

@@ -1,6 +1,7 @@
 //! Parser of scripts.
 
 mod call;
+mod condition;
 mod cursor;
 mod segment;
 
@@ -38,7 +39,8 @@ pub fn parse(text: &str) -> Result<Script, ParseError> {
         let message = format!("the script has {} bytes; split it into files of at most {MOST_BYTES}", text.len());
         return Err(ParseError { line: 1, message });
     }
-    let mut cursor = Cursor::new(text);
+    let text = condition::select(text)?;
+    let mut cursor = Cursor::new(&text);
     let mut script = Script::default();
     while cursor.take("--")? {
         script.flags.push(flag(&mut cursor)?);

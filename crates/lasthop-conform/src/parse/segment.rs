@@ -26,6 +26,11 @@ pub(super) fn packet(
     }
     ports(cursor, &mut spec)?;
     flags(cursor, &mut spec)?;
+    if cursor.take("...")? {
+        // A sequence number that the script does not check.
+        skip_line(cursor);
+        return Ok(Action::Other("unchecked sequence number".to_owned()));
+    }
     spec.seq = cursor.bounded("a sequence number", u64::from(u32::MAX))?;
     cursor.expect(":", "a segment has `first:last(length)`")?;
     let last: u32 = cursor.bounded("the end of the segment", u64::from(u32::MAX))?;
@@ -37,6 +42,8 @@ pub(super) fn packet(
         let message = format!("{}:{last}({}) does not fit; it ends at {end}", spec.seq, spec.len);
         return Err(cursor.error(&message));
     }
+    // Marks an absolute number, which differs from a relative one only where another connection exists.
+    cursor.take("!")?;
     if cursor.take_word("ack")? {
         spec.ack = Some(cursor.bounded("an acknowledgment number", u64::from(u32::MAX))?);
     }
@@ -48,6 +55,10 @@ pub(super) fn packet(
     }
     if cursor.take("<")? {
         spec.options = options(cursor)?;
+    }
+    if cursor.take("/udp")? {
+        skip_line(cursor);
+        return Ok(Action::Other("udp".to_owned()));
     }
     Ok(direction(spec))
 }
@@ -74,10 +85,11 @@ fn fields_of_ip(cursor: &mut Cursor<'_>, spec: &mut SegmentSpec) -> Result<(), P
             "ce" => spec.ecn = Some(EcnSpec::Is(Ecn::Ce)),
             "ect01" => spec.ecn = Some(EcnSpec::Capable),
             "tos" => spec.ecn = Some(EcnSpec::Is(Ecn::from_bits(hexadecimal(cursor)?))),
+            "class" => spec.ecn = Some(EcnSpec::Is(Ecn::from_bits(hexadecimal(cursor)?))),
             "flowlabel" => {
                 hexadecimal(cursor)?;
             }
-            "ttl" => {
+            "ttl" | "hlim" => {
                 cursor.number("a time to live")?;
             }
             word => {
@@ -147,6 +159,11 @@ fn flags(cursor: &mut Cursor<'_>, spec: &mut SegmentSpec) -> Result<(), ParseErr
         return Err(cursor.error("a packet has no TCP flags; write letters of FSRP.UEWA, or `-` for none"));
     }
     cursor.advance(end);
+    // The dot may stand apart.
+    if cursor.peek()? == Some('.') && cursor.rest()[1..].starts_with(char::is_whitespace) {
+        cursor.advance(1);
+        flags = flags.with(Flags::ACK);
+    }
     if let Some(ace) = spec.ace {
         for (bit, flag) in [(4, Flags::AE), (2, Flags::CWR), (1, Flags::ECE)] {
             if ace & bit != 0 {

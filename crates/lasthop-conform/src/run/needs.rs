@@ -48,7 +48,7 @@ pub(super) fn plan(
             }
             "ip_version" => plan.host.is_ipv6 = flag.value == "ipv6",
             "mtu" => plan.host.mtu = number()? as u32,
-            "mss" => {}
+            "mss" => return lacks("packets that receive offload merged (--mss)".to_owned()),
             "non_fatal" => plan.ignores_results = flag.value.contains("syscall"),
             "strict_segments" => plan.is_strict = true,
             "udp_encapsulation" => return lacks("TCP over UDP".to_owned()),
@@ -69,7 +69,7 @@ pub(super) fn plan(
     for event in &script.events {
         let reason = match &event.action {
             Action::Inbound(spec) | Action::Outbound(spec) => segment(spec, stack),
-            Action::Other(kind) => Some(format!("{} packets", kind.to_uppercase())),
+            Action::Other(kind) => Some(other(kind)),
             Action::Call(call) => self::call(call, stack),
             Action::Command(text) => {
                 let effects = shell::effects(text, load);
@@ -90,6 +90,15 @@ pub(super) fn plan(
     Ok(plan)
 }
 
+/// Returns the description of a packet that is not supported.
+fn other(kind: &str) -> String {
+    match kind {
+        "udp" => "TCP over UDP".to_owned(),
+        kind if kind.contains(' ') => kind.to_owned(),
+        kind => format!("{} packets", kind.to_uppercase()),
+    }
+}
+
 fn set(host: &mut Host, effect: Effect) {
     if let Effect::Set(name, value) = effect {
         host.settings.insert(name, value);
@@ -105,6 +114,9 @@ fn check(effect: &Effect, stack: &dyn Stack) -> Option<String> {
 }
 
 fn segment(spec: &SegmentSpec, stack: &dyn Stack) -> Option<String> {
+    if Flags(spec.flags).has(Flags::SYN) && spec.len > 0 {
+        return Some("TCP Fast Open".to_owned());
+    }
     if Flags(spec.flags).has(Flags::URG) || spec.urgent.is_some() {
         return Some("urgent data".to_owned());
     }
@@ -119,6 +131,9 @@ fn segment(spec: &SegmentSpec, stack: &dyn Stack) -> Option<String> {
 fn call(call: &Call, stack: &dyn Stack) -> Option<String> {
     if !calls::is_known(&call.name) {
         return Some(format!("call {}()", call.name));
+    }
+    if call.errno.as_deref() == Some("EFAULT") {
+        return Some("invalid pointers".to_owned());
     }
     let words = |at: usize| call.args.get(at).map(Value::words).unwrap_or_default();
     match call.name.as_str() {
