@@ -1,7 +1,7 @@
 //! temporary
 use std::path::Path;
 fn main() {
-    let mut stack = lasthop_conform::lasthop::Lasthop::new(lasthop_conform::lasthop::Model { hz: std::env::var("HZ").ok().and_then(|v| v.parse().ok()), ..lasthop_conform::lasthop::Model::new(match std::env::args().nth(1).unwrap().as_str() { "rfc" => lasthop_proto::tcp::config::Preset::Rfc, "rfc-2026" => lasthop_proto::tcp::config::Preset::Rfc2026, _ => lasthop_proto::tcp::config::Preset::Linux618 }) });
+    let mut stack = lasthop_conform::lasthop::Lasthop::new(lasthop_conform::lasthop::Model { hz: std::env::var("HZ").ok().and_then(|v| v.parse().ok()), phase: lasthop_proto::time::Duration::from_micros(std::env::var("PHASE").ok().and_then(|v| v.parse().ok()).unwrap_or(0)), ..lasthop_conform::lasthop::Model::new(match std::env::args().nth(1).unwrap().as_str() { "rfc" => lasthop_proto::tcp::config::Preset::Rfc, "rfc-2026" => lasthop_proto::tcp::config::Preset::Rfc2026, _ => lasthop_proto::tcp::config::Preset::Linux618 }) });
     for path in std::env::args().skip(2) {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let load = |p: &str| { let base = Path::new(&path).parent().unwrap(); std::fs::read_to_string(base.join(p)).ok() };

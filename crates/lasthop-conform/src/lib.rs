@@ -1,6 +1,8 @@
 //! Conformance runner.
 pub mod code;
 pub mod format;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+pub mod kernel;
 pub mod lasthop;
 pub mod parse;
 pub mod run;

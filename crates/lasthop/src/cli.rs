@@ -1,5 +1,6 @@
 //! Command line.
 
+mod conform;
 mod convert;
 #[cfg(live)]
 mod daemon;
@@ -24,6 +25,7 @@ use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::link::time_span;
 use lasthop_study::sweep::Axis;
 
+pub use self::conform::{ConformArgs, Listed};
 pub use self::convert::{ConvertArgs, Target};
 #[cfg(live)]
 pub use self::daemon::RecordArgs;
@@ -87,6 +89,8 @@ pub enum Command {
     Fit(FitArgs),
     /// Convert traces of links between public formats and the CSV that scenarios read
     Convert(ConvertArgs),
+    /// Run packetdrill scripts against a TCP of the simulator, and report those that differ
+    Conform(ConformArgs),
     /// Find the cure that helps most on a link, and write its configuration
     ///
     /// SCENARIO may also be a measurement, which is fitted first: a folder written by `lasthop probe --out`, a packet capture, or a CSV of losses.

@@ -30,6 +30,13 @@ pub enum Error {
     Link(#[from] LinkError),
     #[error(transparent)]
     Convert(#[from] ConvertError),
+    #[error("{failed} of {total} scripts failed; --list failed shows the first difference of each")]
+    Conform { failed: usize, total: usize },
+    #[cfg(live)]
+    #[error("--kernel: cannot run {}: {error}; run as root, and name the program with --packetdrill", program.display())]
+    Packetdrill { program: PathBuf, error: io::Error },
+    #[error("{}: no scripts (*.pkt); give a script or a folder that contains some", path.display())]
+    NoScripts { path: PathBuf },
     #[error("--to: files are written for each direction; give their name with --out")]
     ConvertOut,
     #[error("--flow {given}: no such flow; the capture has {}", if *flows == 1 { "one flow".to_owned() } else { format!("{flows} flows") })]

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         #[cfg(live)]
         Command::Probe(args) => commands::probe::execute(&args),
         Command::Fit(args) => commands::fit::execute(&args),
+        Command::Conform(args) => commands::conform::execute(&args),
         Command::Convert(args) => commands::convert::execute(&args),
         Command::Advise(args) => commands::advise::execute(&args),
         #[cfg(live)]

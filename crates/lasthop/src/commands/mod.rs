@@ -5,6 +5,7 @@ pub mod advise;
 pub mod answers;
 pub mod compare;
 pub mod completions;
+pub mod conform;
 pub mod convert;
 #[cfg(live)]
 pub mod daemon;
