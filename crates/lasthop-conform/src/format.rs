@@ -49,11 +49,37 @@ pub fn segment(spec: &SegmentSpec) -> String {
         OptionsSpec::Any => text.push_str(" <...>"),
         OptionsSpec::List(list) if list.is_empty() => {}
         OptionsSpec::List(list) => {
-            let list: Vec<String> = list.iter().map(option).collect();
-            let _ = write!(text, " <{}>", list.join(","));
+            let _ = write!(text, " <{}>", options(list));
         }
     }
     text
+}
+
+/// Returns options in the order and with the padding of Linux.
+fn options(list: &[TcpOption]) -> String {
+    let is_permitted = list.contains(&TcpOption::SackPermitted);
+    let rank = |option: &TcpOption| match option {
+        TcpOption::Mss(_) => 0,
+        TcpOption::SackPermitted => 1,
+        TcpOption::Timestamps(..) => 2,
+        TcpOption::AccEcn(_) => 3,
+        TcpOption::WindowScale(_) => 4,
+        TcpOption::FastOpen(..) | TcpOption::Md5 => 5,
+        TcpOption::Sack(_) => 6,
+    };
+    let mut sorted: Vec<&TcpOption> = list.iter().collect();
+    sorted.sort_by_key(|option| rank(option));
+    let has_timestamps = sorted.iter().any(|option| matches!(option, TcpOption::Timestamps(..)));
+    let texts: Vec<String> = sorted
+        .into_iter()
+        .map(|one| match one {
+            // The two share their padding.
+            TcpOption::SackPermitted if has_timestamps => "sackOK".to_owned(),
+            TcpOption::Timestamps(val, ecr) if is_permitted => format!("TS val {val} ecr {ecr}"),
+            one => option(one),
+        })
+        .collect();
+    texts.join(",")
 }
 
 /// Returns an option in the notation of scripts, padded as Linux pads it where it stands alone.

@@ -1,5 +1,6 @@
 //! Conformance runner.
 pub mod code;
+pub mod differential;
 pub mod format;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 pub mod kernel;

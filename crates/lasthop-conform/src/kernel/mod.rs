@@ -5,4 +5,5 @@
     reason = "the kernel runs in real time, on threads with namespaces of their own"
 )]
 
+pub mod live;
 pub mod packetdrill;

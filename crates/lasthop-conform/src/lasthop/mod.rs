@@ -18,6 +18,8 @@ use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::{Duration, Instant};
 
 use self::socket::{Entry, Kind, Live, Options};
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+pub(crate) use self::wire::{from_packet, to_packet};
 use crate::script::TcpOption;
 use crate::stack::{Errno, Host, Need, Readiness, Segment, Shutdown, Socket, Stack, WriteFlags};
 

@@ -12,7 +12,7 @@ use crate::stack::Segment;
 const HEADERS: u16 = 40;
 
 /// Returns the packet that carries a segment to the stack.
-pub(super) fn to_packet(segment: &Segment, flow: FlowId, from: Side) -> Packet {
+pub(crate) fn to_packet(segment: &Segment, flow: FlowId, from: Side) -> Packet {
     let mut options = Options::default();
     for option in &segment.options {
         match option {
@@ -47,7 +47,7 @@ pub(super) fn to_packet(segment: &Segment, flow: FlowId, from: Side) -> Packet {
 }
 
 /// Returns the segment in a packet of the stack.
-pub(super) fn from_packet(packet: &Packet, ports: (u16, u16)) -> Option<Segment> {
+pub(crate) fn from_packet(packet: &Packet, ports: (u16, u16)) -> Option<Segment> {
     let header = packet.tcp()?;
     let given = &header.options;
     let mut options = Vec::new();

@@ -1,0 +1,91 @@
+//! Comparison of two stacks' segments.
+
+use lasthop_proto::time::Duration;
+
+use super::case::{Case, Observed};
+use crate::format;
+use crate::script::{OptionsSpec, SegmentSpec, TcpOption};
+
+/// Deviation of times that counts as equal, besides an eighth of the time since the previous event: two ticks of a
+/// kernel with 250 Hz, whose phase is unknown, and the scheduling delay of the reference.
+const TOLERANCE: Duration = Duration::from_millis(10);
+
+/// First difference of two stacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// Number of the segment, from 0.
+    pub at: usize,
+    /// What differs, such as `window`.
+    pub what: &'static str,
+    /// Segment of the reference; `None` if it sent no more.
+    pub reference: Option<String>,
+    /// Segment of the stack; `None` if it sent no more.
+    pub stack: Option<String>,
+}
+
+/// Returns the first difference between the segments of the reference and those of the stack.
+pub fn compare(case: &Case, reference: &[Observed], stack: &[Observed]) -> Option<Mismatch> {
+    let end = case.last_step() + Case::TAIL;
+    let longest = reference.len().max(stack.len());
+    (0..longest).find_map(|at| {
+        let what = match (reference.get(at), stack.get(at)) {
+            (Some(a), Some(b)) => differs(case, reference, at, a, b)?,
+            // A segment near the end may be beyond the end of the other run.
+            (Some(only), None) | (None, Some(only)) if is_near(only.at, end, tolerance(case, reference, at)) => return None,
+            (Some(_), None) => "missing segment",
+            (None, Some(_)) => "additional segment",
+            (None, None) => return None,
+        };
+        Some(Mismatch { at, what, reference: reference.get(at).map(text), stack: stack.get(at).map(text) })
+    })
+}
+
+fn text(observed: &Observed) -> String {
+    format!("{:.6} > {}", observed.at.as_secs_f64(), format::segment(&observed.segment))
+}
+
+/// Returns the tolerance for the time of segment `at`: it grows with the time since the previous event.
+fn tolerance(case: &Case, reference: &[Observed], at: usize) -> Duration {
+    let Some(own) = reference.get(at).map(|observed| observed.at) else { return TOLERANCE };
+    let mut previous = at.checked_sub(1).and_then(|at| reference.get(at)).map_or(Duration::ZERO, |other| other.at);
+    let mut time = Duration::ZERO;
+    for step in &case.steps {
+        time = time + step.after;
+        if time <= own {
+            previous = previous.max(time);
+        }
+    }
+    TOLERANCE.max(Duration::from_nanos(own.saturating_sub(previous).as_nanos() / 8))
+}
+
+fn is_near(a: Duration, b: Duration, tolerance: Duration) -> bool {
+    a.saturating_sub(b) <= tolerance && b.saturating_sub(a) <= tolerance
+}
+
+fn differs(case: &Case, reference: &[Observed], at: usize, a: &Observed, b: &Observed) -> Option<&'static str> {
+    let (own, other) = (&a.segment, &b.segment);
+    let tolerance = tolerance(case, reference, at);
+    let checks = [
+        ("sequence number", own.seq == other.seq),
+        ("length", own.len == other.len),
+        ("acknowledgment", own.ack == other.ack),
+        ("flags", own.flags == other.flags),
+        ("window", own.window == other.window),
+        ("ECN field", own.ecn == other.ecn),
+        ("options", same_options(own, other, tolerance)),
+        ("time", is_near(a.at, b.at, tolerance)),
+    ];
+    checks.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
+}
+
+fn same_options(a: &SegmentSpec, b: &SegmentSpec, tolerance: Duration) -> bool {
+    let (OptionsSpec::List(a), OptionsSpec::List(b)) = (&a.options, &b.options) else { return a.options == b.options };
+    let ticks = (tolerance.as_nanos() / 1_000_000) as u32 + 1;
+    a.len() == b.len()
+        && a.iter().zip(b).all(|pair| match pair {
+            (TcpOption::Timestamps(val, echo), TcpOption::Timestamps(other, other_echo)) => {
+                echo == other_echo && (val.wrapping_sub(*other) as i32).unsigned_abs() <= ticks
+            }
+            (a, b) => a == b,
+        })
+}
