@@ -109,6 +109,8 @@ impl Case {
 pub struct Observed {
     /// Time since the start.
     pub at: Duration,
+    /// Number of steps that were applied before.
+    pub steps: usize,
     /// Segment.
     pub segment: SegmentSpec,
 }

@@ -1,5 +1,6 @@
 //! Comparison of two stacks' segments.
 
+use lasthop_proto::packet::Flags;
 use lasthop_proto::time::Duration;
 
 use super::case::{Case, Observed};
@@ -9,6 +10,9 @@ use crate::script::{OptionsSpec, SegmentSpec, TcpOption};
 /// Deviation of times that counts as equal, besides an eighth of the time since the previous event: two ticks of a
 /// kernel with 250 Hz, whose phase is unknown, and the scheduling delay of the reference.
 const TOLERANCE: Duration = Duration::from_millis(10);
+
+/// Maximum time between segments of one burst.
+const BURST: Duration = Duration::from_millis(1);
 
 /// First difference of two stacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,13 +27,17 @@ pub struct Mismatch {
     pub stack: Option<String>,
 }
 
-/// Returns the first difference between the segments of the reference and those of the stack.
-pub fn compare(case: &Case, reference: &[Observed], stack: &[Observed]) -> Option<Mismatch> {
+/// Returns the first difference between the segments of the reference and those of the stack. Without `with_push`, PSH
+/// is not compared.
+pub fn compare(case: &Case, reference: &[Observed], stack: &[Observed], with_push: bool) -> Option<Mismatch> {
     let end = case.last_step() + Case::TAIL;
     let longest = reference.len().max(stack.len());
     (0..longest).find_map(|at| {
         let what = match (reference.get(at), stack.get(at)) {
-            (Some(a), Some(b)) => differs(case, reference, at, a, b)?,
+            (Some(a), Some(b)) => {
+                let keeps_push = with_push && !is_inside_burst(reference, at);
+                differs(a, b, tolerance(case, reference, at), keeps_push)?
+            }
             // A segment near the end may be beyond the end of the other run.
             (Some(only), None) | (None, Some(only)) if is_near(only.at, end, tolerance(case, reference, at)) => return None,
             (Some(_), None) => "missing segment",
@@ -62,20 +70,28 @@ fn is_near(a: Duration, b: Duration, tolerance: Duration) -> bool {
     a.saturating_sub(b) <= tolerance && b.saturating_sub(a) <= tolerance
 }
 
-fn differs(case: &Case, reference: &[Observed], at: usize, a: &Observed, b: &Observed) -> Option<&'static str> {
+fn differs(a: &Observed, b: &Observed, tolerance: Duration, keeps_push: bool) -> Option<&'static str> {
     let (own, other) = (&a.segment, &b.segment);
-    let tolerance = tolerance(case, reference, at);
+    let ignored = if keeps_push { Flags::default() } else { Flags::PSH };
+    let flags = |segment: &SegmentSpec| Flags(segment.flags).without(ignored);
     let checks = [
         ("sequence number", own.seq == other.seq),
         ("length", own.len == other.len),
         ("acknowledgment", own.ack == other.ack),
-        ("flags", own.flags == other.flags),
+        ("flags", flags(own) == flags(other)),
         ("window", own.window == other.window),
         ("ECN field", own.ecn == other.ecn),
         ("options", same_options(own, other, tolerance)),
         ("time", is_near(a.at, b.at, tolerance)),
     ];
     checks.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
+}
+
+/// Returns whether another segment of the same burst follows. Segmentation offload sets PSH at the end of each packet that
+/// it splits, of which a burst may have several.
+fn is_inside_burst(reference: &[Observed], at: usize) -> bool {
+    let continues = |next: &Observed| next.segment.len > 0 && next.at.saturating_sub(reference[at].at) <= BURST;
+    reference.get(at + 1).is_some_and(continues)
 }
 
 fn same_options(a: &SegmentSpec, b: &SegmentSpec, tolerance: Duration) -> bool {

@@ -102,6 +102,8 @@ pub struct Player<'a> {
     opens: Opens,
     connection: Option<Socket>,
     sent: Vec<Observed>,
+    /// Number of steps applied.
+    steps: usize,
 }
 
 impl<'a> Player<'a> {
@@ -121,7 +123,8 @@ impl<'a> Player<'a> {
             }
         }
         let connection = (opens == Opens::Stack).then_some(first);
-        let mut player = Self { stack, now, numbers: Numbers::default(), first, opens, connection, sent: Vec::new() };
+        let numbers = Numbers::default();
+        let mut player = Self { stack, now, numbers, first, opens, connection, sent: Vec::new(), steps: 0 };
         player.drain();
         player
     }
@@ -139,6 +142,7 @@ impl<'a> Player<'a> {
     /// Lets time pass, then applies the stimulus of a step.
     pub fn step(&mut self, step: &Step) {
         self.advance(step.after);
+        self.steps += 1;
         match &step.what {
             Stimulus::Segment(spec) => {
                 let segment = self.numbers.to_stack(spec, PORTS);
@@ -190,7 +194,7 @@ impl<'a> Player<'a> {
             && let Some(segment) = self.stack.poll_transmit(self.now)
         {
             let segment = self.numbers.to_script(&segment);
-            self.sent.push(Observed { at: self.now.since(Instant::ZERO), segment });
+            self.sent.push(Observed { at: self.now.since(Instant::ZERO), steps: self.steps, segment });
         }
     }
 }

@@ -16,7 +16,6 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
     }
     let settings: Vec<String> = case.kind.settings().iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
     let _ = writeln!(text, "--tolerance_usecs=10000\n\n`sysctl -q {}`\n", settings.join(" "));
-    let mut lines: Vec<(Duration, String)> = Vec::new();
     let mut socket = 3;
     let _ = writeln!(text, "0.000 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3");
     match case.opens {
@@ -31,11 +30,18 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
         }
     }
     let mut time = Duration::ZERO;
-    for step in &case.steps {
+    let mut sent = reference.iter().peekable();
+    let line_at = |text: &mut String, at: Duration, line: &str| {
+        let _ = writeln!(text, "{:.6} {line}", at.as_secs_f64());
+    };
+    for (number, step) in case.steps.iter().enumerate() {
+        while let Some(one) = sent.next_if(|one| one.steps <= number) {
+            line_at(&mut text, one.at, &format!("> {}", format::segment(&one.segment)));
+        }
         time = time + step.after;
         if !matches!(step.what, Stimulus::Segment(_)) && socket == 3 && case.opens == Opens::Script {
             socket = 4;
-            lines.push((time, "accept(3, ..., ...) = 4".to_owned()));
+            line_at(&mut text, time, "accept(3, ..., ...) = 4");
         }
         let line = match &step.what {
             Stimulus::Segment(spec) => format!("< {}", format::segment(spec)),
@@ -48,14 +54,10 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
                 format!("setsockopt({socket}, {level}, {name}, [{value}], 4) = 0")
             }
         };
-        lines.push((time, line));
+        line_at(&mut text, time, &line);
     }
-    // What a stack sends at the time of a stimulus answers it.
-    let sent = reference.iter().map(|sent| (sent.at, format!("> {}", format::segment(&sent.segment))));
-    lines.extend(sent);
-    lines.sort_by_key(|(at, _)| *at);
-    for (at, line) in lines {
-        let _ = writeln!(text, "{:.6} {line}", at.as_secs_f64());
+    for one in sent {
+        line_at(&mut text, one.at, &format!("> {}", format::segment(&one.segment)));
     }
     text
 }

@@ -12,6 +12,7 @@ use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::time::Duration as Span;
 use lasthop_sys::namespace;
 use lasthop_sys::poll;
+use lasthop_sys::process::go_real_time;
 use lasthop_wire::{Route, build_with_ecn, parse};
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -34,6 +35,9 @@ const LOCAL_PORTS: std::ops::Range<u16> = 2000..60_000;
 
 /// Length of the queue of the device.
 const QUEUE: u32 = 100_000;
+
+/// Real-time priority of the calling thread.
+const PRIORITY: i32 = 10;
 
 /// Scheduling delay of a stimulus that invalidates a run.
 const LATE: Duration = Duration::from_millis(3);
@@ -61,6 +65,8 @@ pub fn run(
     progress: &mut dyn FnMut(),
 ) -> io::Result<Vec<KernelRun>> {
     namespace::enter_new()?;
+    // Without the permission, more stimuli are late, and their runs repeated.
+    let _ = go_real_time(PRIORITY);
     for (name, value) in kind.settings() {
         set(name, value)?;
     }
@@ -192,6 +198,7 @@ impl Driver<'_> {
         if at.elapsed() > LATE {
             self.runs[live.case].is_late = true;
         }
+        live.next_step += 1;
         match &step.what {
             Stimulus::Segment(spec) => {
                 let segment = live.numbers.to_stack(spec, (port, REMOTE_PORT));
@@ -208,7 +215,6 @@ impl Driver<'_> {
             }
             what => call(live, case.opens, what),
         }
-        live.next_step += 1;
         let next = match case.steps.get(live.next_step) {
             Some(step) => span(step.after),
             None => span(Case::TAIL),
@@ -234,7 +240,7 @@ impl Driver<'_> {
             let Some(segment) = from_packet(&packet, ports) else { continue };
             let at = Span::from_nanos(now.saturating_duration_since(live.begun).as_nanos() as u64);
             let segment = live.numbers.to_script(&segment);
-            self.runs[live.case].sent.push(Observed { at, segment });
+            self.runs[live.case].sent.push(Observed { at, steps: live.next_step, segment });
         }
     }
 }

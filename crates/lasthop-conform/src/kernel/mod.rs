@@ -5,5 +5,6 @@
     reason = "the kernel runs in real time, on threads with namespaces of their own"
 )]
 
+pub mod campaign;
 pub mod live;
 pub mod packetdrill;

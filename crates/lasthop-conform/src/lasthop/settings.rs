@@ -11,6 +11,9 @@ use crate::stack::Host;
 /// Maximum size of buffers, in bytes.
 const MOST_BUFFER: u32 = 1 << 30;
 
+/// Bytes of the timestamps option, padded.
+const TIMESTAMPS: u32 = 12;
+
 /// Variables without effect on what scripts observe, or whose effect lasthop has under every value.
 const IGNORED: [&str; 43] = [
     "net.ipv4.tcp_fastopen",
@@ -119,6 +122,10 @@ pub(super) fn config(model: &Model, host: &Host) -> TcpConfig {
     for (name, value) in &host.settings {
         // What does not apply was refused before.
         let _ = apply(&mut config, host, name, value);
+    }
+    // The key has the payload beside timestamps.
+    if config.common.timestamps.is_on() {
+        config.common.mss = config.common.mss.saturating_sub(TIMESTAMPS).max(1);
     }
     config
 }
