@@ -180,19 +180,23 @@ pub trait Stack {
 
     /// Returns the reason why the stack does not support something; `None` if it does. A script that needs it is then
     /// reported as not applicable.
-    fn lacks(&self, need: &Need<'_>) -> Option<String>;
+    fn lacks(&self, _need: &Need<'_>) -> Option<String> {
+        None
+    }
 
     /// Discards all sockets and starts a host for a script.
     fn start(&mut self, host: &Host);
 
     /// Changes a variable of the host while the script runs.
-    fn change_setting(&mut self, name: &str, value: &str);
+    fn change_setting(&mut self, _name: &str, _value: &str) {}
 
     /// Opens a socket.
     fn open(&mut self) -> Socket;
 
     /// Binds a socket to a local port.
-    fn bind(&mut self, socket: Socket, port: u16) -> Result<(), Errno>;
+    fn bind(&mut self, _socket: Socket, _port: u16) -> Result<(), Errno> {
+        Ok(())
+    }
 
     /// Waits for connections.
     fn listen(&mut self, now: Instant, socket: Socket) -> Result<(), Errno>;
@@ -217,22 +221,32 @@ pub trait Stack {
     fn close(&mut self, now: Instant, socket: Socket) -> Result<(), Errno>;
 
     /// Sets an option. `SO_LINGER` has the seconds as value, or -1 if it is off.
-    fn set_option(&mut self, now: Instant, socket: Socket, name: &str, value: i64) -> Result<(), Errno>;
+    fn set_option(&mut self, _now: Instant, _socket: Socket, _name: &str, _value: i64) -> Result<(), Errno> {
+        Ok(())
+    }
 
     /// Returns the value of an option; `None` if the value is not modelled and is not to be compared.
-    fn option(&mut self, now: Instant, socket: Socket, name: &str) -> Result<Option<i64>, Errno>;
+    fn option(&mut self, _now: Instant, _socket: Socket, _name: &str) -> Result<Option<i64>, Errno> {
+        Ok(None)
+    }
 
     /// Returns the events that `poll` reports.
-    fn readiness(&self, socket: Socket) -> Readiness;
+    fn readiness(&self, _socket: Socket) -> Readiness {
+        Readiness::default()
+    }
 
     /// Returns a field of `tcp_info`.
-    fn info(&self, now: Instant, socket: Socket, field: &str) -> Option<i64>;
+    fn info(&self, _now: Instant, _socket: Socket, _field: &str) -> Option<i64> {
+        None
+    }
 
     /// Returns the number of connections in a state of `sockstat`.
-    fn count(&self, state: &str) -> usize;
+    fn count(&self, _state: &str) -> usize {
+        0
+    }
 
     /// Drops the connections in a state of `sockstat`.
-    fn drop_connections(&mut self, state: &str);
+    fn drop_connections(&mut self, _state: &str) {}
 
     /// Processes a segment that arrived.
     fn handle_segment(&mut self, now: Instant, segment: &Segment);

@@ -25,6 +25,8 @@ use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::link::time_span;
 use lasthop_study::sweep::Axis;
 
+#[cfg(live)]
+pub use self::conform::Kinds;
 pub use self::conform::{ConformArgs, Listed};
 pub use self::convert::{ConvertArgs, Target};
 #[cfg(live)]

@@ -35,6 +35,9 @@ pub enum Error {
     #[cfg(live)]
     #[error("--kernel: cannot run {}: {error}; run as root, and name the program with --packetdrill", program.display())]
     Packetdrill { program: PathBuf, error: io::Error },
+    #[cfg(live)]
+    #[error("--differential: cannot set up the kernel's side: {0}; run as root")]
+    Kernel(io::Error),
     #[error("{}: no scripts (*.pkt); give a script or a folder that contains some", path.display())]
     NoScripts { path: PathBuf },
     #[error("--to: files are written for each direction; give their name with --out")]

@@ -36,10 +36,14 @@ pub fn compare(case: &Case, reference: &[Observed], stack: &[Observed], with_pus
         let what = match (reference.get(at), stack.get(at)) {
             (Some(a), Some(b)) => {
                 let keeps_push = with_push && !is_inside_burst(reference, at);
-                differs(a, b, tolerance(case, reference, at), keeps_push)?
+                differs(a, b, tolerance(case, reference, at, a.at), keeps_push)?
             }
             // A segment near the end may be beyond the end of the other run.
-            (Some(only), None) | (None, Some(only)) if is_near(only.at, end, tolerance(case, reference, at)) => return None,
+            (Some(only), None) | (None, Some(only))
+                if is_near(only.at, end, tolerance(case, reference, at, only.at)) =>
+            {
+                return None;
+            }
             (Some(_), None) => "missing segment",
             (None, Some(_)) => "additional segment",
             (None, None) => return None,
@@ -52,9 +56,8 @@ fn text(observed: &Observed) -> String {
     format!("{:.6} > {}", observed.at.as_secs_f64(), format::segment(&observed.segment))
 }
 
-/// Returns the tolerance for the time of segment `at`: it grows with the time since the previous event.
-fn tolerance(case: &Case, reference: &[Observed], at: usize) -> Duration {
-    let Some(own) = reference.get(at).map(|observed| observed.at) else { return TOLERANCE };
+/// Returns the tolerance for segment `at`, which leaves at `own`: it grows with the time since the previous event.
+fn tolerance(case: &Case, reference: &[Observed], at: usize, own: Duration) -> Duration {
     let mut previous = at.checked_sub(1).and_then(|at| reference.get(at)).map_or(Duration::ZERO, |other| other.at);
     let mut time = Duration::ZERO;
     for step in &case.steps {

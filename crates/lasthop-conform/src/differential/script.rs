@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 
+use lasthop_proto::packet::Flags;
 use lasthop_proto::time::Duration;
 
 use super::case::{Case, Observed, Opens, Stimulus};
 use crate::format;
+
+/// Maximum time between segments of one burst.
+const BURST: Duration = Duration::from_millis(1);
 
 /// Returns a script of the case that expects the segments of `reference`. `remark` becomes its first lines.
 pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
@@ -30,7 +34,8 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
         }
     }
     let mut time = Duration::ZERO;
-    let mut sent = reference.iter().peekable();
+    let bursts = bursts(reference);
+    let mut sent = bursts.iter().peekable();
     let line_at = |text: &mut String, at: Duration, line: &str| {
         let _ = writeln!(text, "{:.6} {line}", at.as_secs_f64());
     };
@@ -60,4 +65,32 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
         line_at(&mut text, one.at, &format!("> {}", format::segment(&one.segment)));
     }
     text
+}
+
+/// Joins the segments of each burst, which differ in PSH by the sizes of the packets that segmentation offload splits.
+fn bursts(sent: &[Observed]) -> Vec<Observed> {
+    let mut bursts: Vec<Observed> = Vec::new();
+    for one in sent {
+        let joined = bursts.last_mut().filter(|burst| continues(burst, one));
+        match joined {
+            Some(burst) => {
+                burst.segment.len += one.segment.len;
+                burst.segment.flags = Flags(burst.segment.flags).without(Flags::PSH).0 | one.segment.flags;
+            }
+            None => bursts.push(one.clone()),
+        }
+    }
+    bursts
+}
+
+fn continues(burst: &Observed, next: &Observed) -> bool {
+    let (a, b) = (&burst.segment, &next.segment);
+    let loose = Flags::PSH.with(Flags::FIN).with(Flags::CWR);
+    burst.steps == next.steps
+        && next.at.saturating_sub(burst.at) <= BURST
+        && a.len > 0
+        && b.len > 0
+        && b.seq == a.seq.wrapping_add(a.len)
+        && Flags(a.flags).without(loose) == Flags(b.flags).without(loose)
+        && (a.ack, a.window, &a.options, a.ecn) == (b.ack, b.window, &b.options, b.ecn)
 }

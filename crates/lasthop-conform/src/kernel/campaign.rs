@@ -78,6 +78,8 @@ impl Campaign<'_> {
             let tally = self.judge(shorter, 1, progress)?;
             // A run that was disturbed may differ once.
             let mut candidates = tally.differing;
+            // Another difference is another case.
+            candidates.retain(|one| one.mismatch.what == shortest.mismatch.what);
             candidates.sort_by_key(|one| one.case.steps.len());
             let mut found = None;
             for candidate in candidates.into_iter().take(4) {

@@ -203,7 +203,8 @@ fn continues(segment: &Segment, next: &Segment, missing: u32, first_len: u32) ->
         && (next.len >= missing || next.len == first_len)
 }
 
+/// Appends the next segment of a burst. PSH and FIN are those of the last.
 fn join(segment: &mut Segment, next: &Segment) {
     segment.len = segment.len.saturating_add(next.len);
-    segment.flags |= next.flags;
+    segment.flags = Flags(segment.flags).without(Flags::PSH).0 | next.flags;
 }

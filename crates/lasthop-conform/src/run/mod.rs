@@ -24,7 +24,7 @@ const LOCAL_PORT: u16 = 8080;
 const REMOTE_PORT: u16 = 20_000;
 
 /// Maximum number of timers and segments of a run. A stack that sends without end stops there.
-const MOST_STEPS: u32 = 1_000_000;
+const MOST_STEPS: u32 = 200_000;
 
 /// Maximum number of segments that wait for the script to expect them.
 const MOST_WAITING: usize = 65_536;

@@ -1,6 +1,8 @@
 //! `lasthop conform`
 
 #[cfg(live)]
+mod differential;
+#[cfg(live)]
 mod kernel;
 mod report;
 
@@ -24,6 +26,10 @@ struct Row {
 }
 
 pub fn execute(args: &ConformArgs) -> Result<(), Error> {
+    #[cfg(live)]
+    if let Some(kinds) = &args.differential {
+        return differential::execute(args, kinds);
+    }
     let mut paths = Vec::new();
     for path in &args.paths {
         let found = scripts(path).map_err(|(path, error)| Error::File { path, error })?;

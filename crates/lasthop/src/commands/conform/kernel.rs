@@ -13,6 +13,14 @@ use crate::cli::ConformArgs;
 use crate::error::Error;
 use crate::progress::Runs;
 
+/// Number of scripts at the same time, unless the user gives another: more of them disturb each other's times.
+const JOBS: u16 = 4;
+
+/// Returns the congestion control of the kernel beside which a preset is tested.
+pub(super) fn congestion(preset: Preset) -> &'static str {
+    if preset == Preset::Linux618Bbr { "bbr" } else { "cubic" }
+}
+
 /// Adds the kernel's result to each row, on several threads with network namespaces of their own.
 pub(super) fn add(args: &ConformArgs, rows: &mut [Row]) -> Result<(), Error> {
     let program = match &args.packetdrill {
@@ -20,14 +28,13 @@ pub(super) fn add(args: &ConformArgs, rows: &mut [Row]) -> Result<(), Error> {
         Some(program) => std::fs::canonicalize(program).map_err(Error::file(program))?,
         None => PathBuf::from("packetdrill"),
     };
-    let congestion = if args.preset == Preset::Linux618Bbr { "bbr" } else { "cubic" };
-    let packetdrill = Packetdrill::new(program.clone(), congestion).map_err(Error::file(&std::env::temp_dir()))?;
+    let packetdrill = Packetdrill::new(program.clone(), congestion(args.preset)).map_err(Error::file(&std::env::temp_dir()))?;
     let progress = Runs::new("kernel", rows.len() as u64);
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
     let rows: Vec<Mutex<&mut Row>> = rows.iter_mut().map(Mutex::new).collect();
     std::thread::scope(|scope| {
-        for _ in 0..args.jobs {
+        for _ in 0..args.jobs.unwrap_or(JOBS) {
             scope.spawn(|| {
                 while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if progress.stopped() {
