@@ -188,8 +188,9 @@ fn apply(config: &mut TcpConfig, host: &Host, name: &str, value: &str) -> Option
             } else if config.sender.recovery() == Recovery::NEW_RENO {
                 return None;
             } else {
-                // FreeBSD's SACK includes RFC 2883.
+                // FreeBSD's SACK includes RFC 2883, and uses all space for blocks.
                 config.receiver.dsack = Switch::On;
+                config.receiver.sack_blocks = 4;
             }
         }
         // FreeBSD rounds the buffer up to whole segments.
