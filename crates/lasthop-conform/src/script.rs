@@ -50,9 +50,9 @@ pub struct Event {
 /// Time of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Time {
-    /// Since the start of the script.
+    /// Time since the start of the script.
     Absolute(Duration),
-    /// Since the previous event.
+    /// Time since the previous event.
     Relative(Duration),
     /// Any time (`*`).
     Any,

@@ -19,7 +19,7 @@ const BURST: Duration = Duration::from_millis(1);
 pub struct Mismatch {
     /// Number of the segment, from 0.
     pub at: usize,
-    /// What differs, such as `window`.
+    /// Part of the segment that differs, such as `window`.
     pub what: &'static str,
     /// Segment of the reference; `None` if it sent no more.
     pub reference: Option<String>,

@@ -383,8 +383,7 @@ impl Drawing<'_> {
             let (with, ack) = (self.draws.chance(0.6), Flags::ACK);
             let flags = self.pick(&[Flags::SYN, Flags::RST, Flags::FIN, Flags::ACK, Flags::ACK]);
             let flags = if with { flags.with(ack) } else { flags };
-            let mut spec =
-                if flags.has(Flags::SYN) { self.syn(flags) } else { self.segment(flags, 1, 0, Vec::new()) };
+            let mut spec = if flags.has(Flags::SYN) { self.syn(flags) } else { self.segment(flags, 1, 0, Vec::new()) };
             if flags.has(Flags::ACK) {
                 spec.ack = Some(self.pick(&[0, 1, 1, 1, 2, 1000]));
             }

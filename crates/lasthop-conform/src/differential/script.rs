@@ -18,7 +18,8 @@ pub fn write(case: &Case, reference: &[Observed], remark: &str) -> String {
     for line in remark.lines() {
         let _ = writeln!(text, "// {line}");
     }
-    let settings: Vec<String> = case.kind.settings().iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    let settings: Vec<String> =
+        case.kind.settings().iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
     let _ = writeln!(text, "--tolerance_usecs=10000\n\n`sysctl -q {}`\n", settings.join(" "));
     let mut socket = 3;
     let _ = writeln!(text, "0.000 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3");

@@ -21,7 +21,8 @@ pub fn shrunk(case: &Case) -> Vec<Case> {
 
 fn without(case: &Case, start: usize, end: usize) -> Case {
     let mut shorter = case.clone();
-    let passed = shorter.steps.drain(start..end).fold(lasthop_proto::time::Duration::ZERO, |sum, step| sum + step.after);
+    let passed =
+        shorter.steps.drain(start..end).fold(lasthop_proto::time::Duration::ZERO, |sum, step| sum + step.after);
     if let Some(next) = shorter.steps.get_mut(start) {
         next.after = next.after + passed;
     }

@@ -140,7 +140,8 @@ impl Lasthop {
         let listener = self.listener(segment.local_port);
         let flags = Flags(segment.flags);
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
-        let mut connection = self.connection(Side::Acceptor, &listener.map(|at| self.sockets[at].options).unwrap_or_default());
+        let mut connection =
+            self.connection(Side::Acceptor, &listener.map(|at| self.sockets[at].options).unwrap_or_default());
         if listener.is_some() {
             connection.listen();
         }
@@ -307,8 +308,7 @@ impl Stack for Lasthop {
             Kind::Connection(live) => states.contains(&live.connection.state()),
             _ => false,
         };
-        let dropped: Vec<usize> =
-            (0..self.sockets.len()).filter(|at| is_dropped(&self.sockets[*at])).collect();
+        let dropped: Vec<usize> = (0..self.sockets.len()).filter(|at| is_dropped(&self.sockets[*at])).collect();
         self.ports.retain(|_, at| !dropped.contains(at));
         for at in dropped {
             self.sockets[at] = Entry { is_closed: true, ..Entry::default() };

@@ -230,8 +230,15 @@ impl Entry {
 /// Returns the reason why an option cannot be set.
 pub(super) fn lacks_set(name: &str) -> Option<String> {
     const SUPPORTED: [&str; 9] = [
-        "SO_REUSEADDR", "SO_REUSEPORT", "SO_LINGER", "TCP_NODELAY", "SO_SNDBUF", "SO_RCVBUF", "SO_PRIORITY",
-        "IPV6_V6ONLY", "TCP_QUICKACK",
+        "SO_REUSEADDR",
+        "SO_REUSEPORT",
+        "SO_LINGER",
+        "TCP_NODELAY",
+        "SO_SNDBUF",
+        "SO_RCVBUF",
+        "SO_PRIORITY",
+        "IPV6_V6ONLY",
+        "TCP_QUICKACK",
     ];
     (!SUPPORTED.contains(&name)).then(|| format!("socket option {name}"))
 }

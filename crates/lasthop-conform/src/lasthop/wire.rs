@@ -1,8 +1,6 @@
 //! Segments of scripts as packets of lasthop, and back.
 
-use lasthop_proto::packet::{
-    Body, FlowId, Flags, Options, Packet, SackBlock, Segment as Header, Side, Timestamps,
-};
+use lasthop_proto::packet::{Body, Flags, FlowId, Options, Packet, SackBlock, Segment as Header, Side, Timestamps};
 use lasthop_proto::seq::Seq;
 
 use crate::script::TcpOption;

@@ -9,7 +9,8 @@ const DEFINED: [&str; 2] = ["STANDARD", "LINUX"];
 
 /// Blanks the parts that do not apply, so that lines keep their numbers.
 pub(super) fn select(text: &str) -> Result<Cow<'_, str>, ParseError> {
-    let is_conditional = |line: &str| line.starts_with("#if") || line.starts_with("#else") || line.starts_with("#endif");
+    let is_conditional =
+        |line: &str| line.starts_with("#if") || line.starts_with("#else") || line.starts_with("#endif");
     if !text.lines().any(is_conditional) {
         return Ok(Cow::Borrowed(text));
     }

@@ -13,10 +13,7 @@ const MOST_PAYLOAD: u64 = 1 << 20;
 const MOST_BLOCKS: usize = 4;
 
 /// Reads a packet after its direction.
-pub(super) fn packet(
-    cursor: &mut Cursor<'_>,
-    direction: impl Fn(SegmentSpec) -> Action,
-) -> Result<Action, ParseError> {
+pub(super) fn packet(cursor: &mut Cursor<'_>, direction: impl Fn(SegmentSpec) -> Action) -> Result<Action, ParseError> {
     let mut spec = SegmentSpec::default();
     fields_of_ip(cursor, &mut spec)?;
     let word = cursor.peek_word()?.to_ascii_lowercase();

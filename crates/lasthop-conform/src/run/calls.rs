@@ -14,8 +14,26 @@ const O_NONBLOCK: i64 = 0x800;
 
 /// Calls that the runner understands.
 const KNOWN: [&str; 20] = [
-    "socket", "bind", "listen", "accept", "connect", "read", "recv", "recvfrom", "recvmsg", "write", "send", "sendto",
-    "sendmsg", "close", "shutdown", "fcntl", "setsockopt", "getsockopt", "poll", "ioctl",
+    "socket",
+    "bind",
+    "listen",
+    "accept",
+    "connect",
+    "read",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "write",
+    "send",
+    "sendto",
+    "sendmsg",
+    "close",
+    "shutdown",
+    "fcntl",
+    "setsockopt",
+    "getsockopt",
+    "poll",
+    "ioctl",
 ];
 
 /// Returns whether the runner understands a call.
@@ -60,8 +78,7 @@ impl Run<'_> {
             Time::Absolute(_) | Time::AbsoluteRange(..) => Instant::ZERO + end,
             Time::Relative(_) | Time::RelativeRange(..) | Time::Any => self.clock.base() + end,
         });
-        let mut pending =
-            Pending { line, has_failed: false, call: call.clone(), end, written: 0, has_begun: false };
+        let mut pending = Pending { line, has_failed: false, call: call.clone(), end, written: 0, has_begun: false };
         let outcome = self.attempt(&mut pending);
         match outcome {
             Outcome::Blocks if end.is_some() => {
@@ -255,8 +272,7 @@ impl Run<'_> {
 
     fn write(&mut self, pending: &mut Pending, file: File, bytes: u64, flags: &[&str]) -> Outcome {
         let waits = file.is_blocking && !flags.contains(&"MSG_DONTWAIT");
-        let options =
-            WriteFlags { more: flags.contains(&"MSG_MORE"), end_of_record: flags.contains(&"MSG_EOR") };
+        let options = WriteFlags { more: flags.contains(&"MSG_MORE"), end_of_record: flags.contains(&"MSG_EOR") };
         let left = bytes - pending.written;
         match self.stack.write(self.clock.now, file.socket, left, options) {
             Ok(taken) => {
@@ -277,7 +293,9 @@ impl Run<'_> {
         match command.first() {
             // `O_RDWR`, and the flag on FreeBSD where the script expects that.
             Some(&"F_GETFL") if file.is_blocking => Outcome::Returns(Ok(2)),
-            Some(&"F_GETFL") => Outcome::Returns(Ok(call.result.int().filter(|flags| *flags == 6).unwrap_or(2 | O_NONBLOCK))),
+            Some(&"F_GETFL") => {
+                Outcome::Returns(Ok(call.result.int().filter(|flags| *flags == 6).unwrap_or(2 | O_NONBLOCK)))
+            }
             Some(&"F_SETFL") => {
                 let flags = call.args.get(2).map(Value::words).unwrap_or_default();
                 let is_blocking = !flags.contains(&"O_NONBLOCK");
@@ -341,7 +359,9 @@ impl Run<'_> {
         let mut ready = 0;
         for entry in entries {
             let fd = entry.field("fd").and_then(Value::int).unwrap_or(-1);
-            let Some(file) = self.sockets.get(&fd) else { return Outcome::Lacks("poll() of a closed socket".to_owned()) };
+            let Some(file) = self.sockets.get(&fd) else {
+                return Outcome::Lacks("poll() of a closed socket".to_owned());
+            };
             let wanted = entry.field("events").map(Value::words).unwrap_or_default();
             let expected = entry.field("revents").map(Value::words).unwrap_or_default();
             let got = reported(self.stack.readiness(file.socket), &wanted);

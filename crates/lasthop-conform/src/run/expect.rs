@@ -120,7 +120,8 @@ impl Run<'_> {
     /// Returns the first part in which two segments differ.
     fn mismatch(&self, spec: &SegmentSpec, got: &SegmentSpec) -> Option<&'static str> {
         let marks = Flags::ECE.with(Flags::CWR).with(Flags::AE);
-        let flags = |spec: &SegmentSpec| if spec.ace.is_some() { Flags(spec.flags).without(marks).0 } else { spec.flags };
+        let flags =
+            |spec: &SegmentSpec| if spec.ace.is_some() { Flags(spec.flags).without(marks).0 } else { spec.flags };
         let checks = [
             ("flags", flags(spec) == flags(got)),
             ("ACE counter", spec.ace == got.ace),

@@ -53,7 +53,7 @@ pub enum Verdict {
     NotApplicable {
         /// Line of the script.
         line: u32,
-        /// What is missing.
+        /// Missing feature.
         reason: String,
     },
 }
@@ -237,8 +237,7 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        let (remote_port, local_port) =
-            spec.ports.unwrap_or((self.connection.remote_port, self.connection.local_port));
+        let (remote_port, local_port) = spec.ports.unwrap_or((self.connection.remote_port, self.connection.local_port));
         let segment = Segment {
             local_port,
             remote_port,

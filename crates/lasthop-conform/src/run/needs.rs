@@ -14,18 +14,28 @@ use crate::stack::{Host, Need, Stack};
 
 /// Options of packetdrill without effect on the result.
 const IGNORED: [&str; 16] = [
-    "local_ip", "remote_ip", "gateway_ip", "netmask_ip", "speed", "bind_port", "connect_port", "verbose", "debug",
-    "tcp_ts_ecr_scaled", "init_scripts", "send_omit_free", "code_command", "code_format", "dry_run", "D",
+    "local_ip",
+    "remote_ip",
+    "gateway_ip",
+    "netmask_ip",
+    "speed",
+    "bind_port",
+    "connect_port",
+    "verbose",
+    "debug",
+    "tcp_ts_ecr_scaled",
+    "init_scripts",
+    "send_omit_free",
+    "code_command",
+    "code_format",
+    "dry_run",
+    "D",
 ];
 
 type Missing = (u32, String);
 
 /// Returns the plan of a run, or the line and description of the first thing that is missing.
-pub(super) fn plan(
-    script: &Script,
-    stack: &dyn Stack,
-    load: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan, Missing> {
+pub(super) fn plan(script: &Script, stack: &dyn Stack, load: &dyn Fn(&str) -> Option<String>) -> Result<Plan, Missing> {
     let mut plan = Plan {
         host: Host::default(),
         tolerance: Tolerance::default(),
@@ -154,24 +164,22 @@ fn call(call: &Call, stack: &dyn Stack) -> Option<String> {
             let is_set = call.name == "setsockopt";
             stack.lacks(&if is_set { Need::SetOption(&name) } else { Need::GetOption(&name) })
         }
-        _ => call.args.iter().flat_map(Value::words).filter(|word| word.starts_with("MSG_")).find_map(|flag| {
-            match flag {
+        _ => call.args.iter().flat_map(Value::words).filter(|word| word.starts_with("MSG_")).find_map(
+            |flag| match flag {
                 "MSG_FASTOPEN" => Some("TCP Fast Open".to_owned()),
                 "MSG_OOB" => Some("urgent data".to_owned()),
                 "MSG_DONTWAIT" | "MSG_NOSIGNAL" => None,
                 flag => stack.lacks(&Need::CallFlag(flag)),
-            }
-        }),
+            },
+        ),
     }
 }
 
 fn code(text: &str, stack: &dyn Stack) -> Option<String> {
     match Code::parse(text) {
         Err(unmet) => Some(unmet.message),
-        Ok(code) => code
-            .names()
-            .into_iter()
-            .filter(|name| !is_constant(name))
-            .find_map(|name| stack.lacks(&Need::Info(name))),
+        Ok(code) => {
+            code.names().into_iter().filter(|name| !is_constant(name)).find_map(|name| stack.lacks(&Need::Info(name)))
+        }
     }
 }

@@ -49,7 +49,8 @@ fn run(args: &ConformArgs, kind: Kind) -> Result<Row, Error> {
         with_push: !args.ignore_push,
     };
     let progress = Runs::new(&format!("differential {}", kind.name()), u64::from(args.count)).without_time_left();
-    let mut tally = campaign.run(args.seed, u64::from(args.count), &mut || progress.run_done()).map_err(Error::Kernel)?;
+    let mut tally =
+        campaign.run(args.seed, u64::from(args.count), &mut || progress.run_done()).map_err(Error::Kernel)?;
     let mut scripts = Vec::new();
     if let Some(folder) = &args.out {
         let most = args.most.min(tally.differing.len());

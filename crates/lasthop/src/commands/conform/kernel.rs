@@ -28,7 +28,8 @@ pub(super) fn add(args: &ConformArgs, rows: &mut [Row]) -> Result<(), Error> {
         Some(program) => std::fs::canonicalize(program).map_err(Error::file(program))?,
         None => PathBuf::from("packetdrill"),
     };
-    let packetdrill = Packetdrill::new(program.clone(), congestion(args.preset)).map_err(Error::file(&std::env::temp_dir()))?;
+    let packetdrill =
+        Packetdrill::new(program.clone(), congestion(args.preset)).map_err(Error::file(&std::env::temp_dir()))?;
     let progress = Runs::new("kernel", rows.len() as u64);
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
