@@ -39,6 +39,13 @@ impl Run<'_> {
                 join(&mut segment, &next);
             }
         }
+        // Segmentation offload sets PSH at the end of each packet that it splits, of which a burst may have several.
+        let goes_on = self.sent.front().is_some_and(|(next_at, next)| {
+            *next_at == at && first_len > 0 && continues(&segment, next, u32::MAX, next.len)
+        });
+        if goes_on && Flags(spec.flags).has(Flags::PSH) {
+            segment.flags |= Flags::PSH.0;
+        }
         let got = self.in_script_numbers(spec, &segment);
         let wrong = |what: &str| Err(differs(expected.clone(), format!("{} ({what} differs)", format::segment(&got))));
         if let Some(what) = self.mismatch(spec, &got) {

@@ -43,6 +43,8 @@ pub(super) fn plan(script: &Script, stack: &dyn Stack, load: &dyn Fn(&str) -> Op
         ignores_results: false,
         is_strict: false,
     };
+    // Length above which packets of the script are merged ones.
+    let mut merged = None;
     for flag in &script.flags {
         let lacks = |reason: String| Err((flag.line, reason));
         let number = || {
@@ -58,7 +60,7 @@ pub(super) fn plan(script: &Script, stack: &dyn Stack, load: &dyn Fn(&str) -> Op
             }
             "ip_version" => plan.host.is_ipv6 = flag.value == "ipv6",
             "mtu" => plan.host.mtu = number()? as u32,
-            "mss" => return lacks("packets that receive offload merged (--mss)".to_owned()),
+            "mss" => merged = Some(number()? as u32),
             "non_fatal" => plan.ignores_results = flag.value.contains("syscall"),
             "strict_segments" => plan.is_strict = true,
             "udp_encapsulation" => return lacks("TCP over UDP".to_owned()),
@@ -78,6 +80,9 @@ pub(super) fn plan(script: &Script, stack: &dyn Stack, load: &dyn Fn(&str) -> Op
     let mut starts_host = true;
     for event in &script.events {
         let reason = match &event.action {
+            Action::Inbound(spec) if merged.is_some_and(|most| spec.len > most) => {
+                Some("packets that receive offload merged (--mss)".to_owned())
+            }
             Action::Inbound(spec) | Action::Outbound(spec) => segment(spec, stack),
             Action::Other(kind) => Some(other(kind)),
             Action::Call(call) => self::call(call, stack),
