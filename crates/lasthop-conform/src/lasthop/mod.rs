@@ -38,9 +38,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// Returns the model of a preset.
+    /// Returns the model of a preset. Its clock ticks between whole multiples of 4 ms, where events of scripts are.
     pub fn new(preset: Preset) -> Self {
-        Self { preset, hz: None, phase: Duration::ZERO }
+        Self { preset, hz: None, phase: Duration::from_millis(2) }
     }
 
     /// Returns whether the host behaves like Linux where sockets, not segments, are concerned.
