@@ -74,7 +74,7 @@ impl Lasthop {
         }
     }
 
-    fn connection(&mut self, side: Side, options: &Options) -> Connection {
+    fn connection(&mut self, now: Instant, side: Side, options: &Options) -> Connection {
         self.connections += 1;
         let config = settings::config(&self.model, &self.host).with(|config| options.apply(config));
         let mut connection = Connection::new(Setup {
@@ -86,6 +86,7 @@ impl Lasthop {
             watch: Switch::Off,
         });
         connection.fit_path(Instant::ZERO, settings::path_mss(&self.host));
+        options.set_on(now, &mut connection, settings::unsent_limit(&self.host));
         connection
     }
 
@@ -141,7 +142,7 @@ impl Lasthop {
         let flags = Flags(segment.flags);
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
         let mut connection =
-            self.connection(Side::Acceptor, &listener.map(|at| self.sockets[at].options).unwrap_or_default());
+            self.connection(now, Side::Acceptor, &listener.map(|at| self.sockets[at].options).unwrap_or_default());
         if listener.is_some() {
             connection.listen();
         }
@@ -176,7 +177,7 @@ impl Stack for Lasthop {
             Need::Info(field) => info::lacks(field),
             Need::TcpOption(TcpOption::AccEcn(_)) => Some("accurate ECN".to_owned()),
             Need::TcpOption(_) => None,
-            Need::CallFlag("MSG_PEEK") => None,
+            Need::CallFlag("MSG_PEEK" | "MSG_MORE" | "MSG_EOR") => None,
             Need::CallFlag(flag) => Some(format!("flag {flag}")),
             Need::State(state) => socket::state(state).is_none().then(|| format!("state {state}")),
         }
@@ -217,14 +218,14 @@ impl Stack for Lasthop {
         }
     }
 
-    fn connect(&mut self, _now: Instant, socket: Socket, ports: (u16, u16)) -> Result<(), Errno> {
+    fn connect(&mut self, now: Instant, socket: Socket, ports: (u16, u16)) -> Result<(), Errno> {
         let entry = self.entry(socket)?;
         match &mut entry.kind {
             Kind::Listener(_) => Err(Errno::IsConnected),
             Kind::Connection(live) => live.connect_again(),
             Kind::Fresh => {
                 let options = entry.options;
-                let mut connection = self.connection(Side::Initiator, &options);
+                let mut connection = self.connection(now, Side::Initiator, &options);
                 connection.connect();
                 let live = Live::new(connection, ports);
                 self.entry(socket)?.kind = Kind::Connection(Box::new(live));
@@ -234,8 +235,8 @@ impl Stack for Lasthop {
         }
     }
 
-    fn write(&mut self, now: Instant, socket: Socket, bytes: u64, _flags: WriteFlags) -> Result<u64, Errno> {
-        let taken = self.live(socket)?.write(now, bytes);
+    fn write(&mut self, now: Instant, socket: Socket, bytes: u64, flags: WriteFlags) -> Result<u64, Errno> {
+        let taken = self.live(socket)?.write(now, bytes, flags);
         self.settle(socket.0, false);
         taken
     }
@@ -250,7 +251,7 @@ impl Stack for Lasthop {
         result
     }
 
-    fn close(&mut self, _now: Instant, socket: Socket) -> Result<(), Errno> {
+    fn close(&mut self, now: Instant, socket: Socket) -> Result<(), Errno> {
         let is_linux = self.model.is_linux();
         let entry = self.entry(socket)?;
         entry.is_closed = true;
@@ -261,7 +262,7 @@ impl Stack for Lasthop {
                 entry.kind = Kind::Fresh;
                 self.ports.remove(&ports);
             }
-            Kind::Connection(live) => live.close(linger, is_linux),
+            Kind::Connection(live) => live.close(now, linger, is_linux),
             Kind::Fresh => {}
             Kind::Listener(ready) => {
                 // Connections that nobody accepted, and those of which the handshake is incomplete, are reset.
@@ -277,8 +278,9 @@ impl Stack for Lasthop {
         Ok(())
     }
 
-    fn set_option(&mut self, _now: Instant, socket: Socket, name: &str, value: i64) -> Result<(), Errno> {
-        self.entry(socket)?.set_option(name, value)
+    fn set_option(&mut self, now: Instant, socket: Socket, name: &str, value: i64) -> Result<(), Errno> {
+        let unsent = settings::unsent_limit(&self.host);
+        self.entry(socket)?.set_option(now, name, value, unsent)
     }
 
     fn option(&mut self, _now: Instant, socket: Socket, name: &str) -> Result<Option<i64>, Errno> {

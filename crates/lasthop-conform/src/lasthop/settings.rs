@@ -62,11 +62,10 @@ const IGNORED: [&str; 43] = [
 ];
 
 /// Variables of which one value is what lasthop does.
-const FIXED: [(&str, &[&str]); 21] = [
+const FIXED: [(&str, &[&str]); 20] = [
     ("net.ipv4.tcp_sack", &["1"]),
     ("net.ipv4.tcp_recovery", &["1"]),
     ("net.ipv4.tcp_reordering", &["3"]),
-    ("net.ipv4.tcp_notsent_lowat", &["4294967295", "-1"]),
     ("net.ipv4.tcp_mtu_probing", &["0"]),
     ("net.ipv4.tcp_thin_linear_timeouts", &["0"]),
     ("net.ipv4.tcp_stdurg", &["0"]),
@@ -115,6 +114,12 @@ pub(super) fn path_mss(host: &Host) -> u32 {
     host.mtu.saturating_sub(if host.is_ipv6 { 60 } else { 40 })
 }
 
+/// Returns the limit of unsent data that the host sets.
+pub(super) fn unsent_limit(host: &Host) -> Option<u32> {
+    let value = host.settings.get("net.ipv4.tcp_notsent_lowat")?;
+    value.parse().ok().filter(|bytes| *bytes != u32::MAX)
+}
+
 /// Returns the settings of connections of `host`.
 pub(super) fn config(model: &Model, host: &Host) -> TcpConfig {
     let mut config = base(model);
@@ -154,6 +159,10 @@ fn apply(config: &mut TcpConfig, host: &Host, name: &str, value: &str) -> Option
             if !switch(value)?.is_on() {
                 config.receiver.window_scale = None;
             }
+        }
+        // A property of sockets.
+        "net.ipv4.tcp_notsent_lowat" => {
+            value.parse::<i64>().ok()?;
         }
         "net.ipv4.tcp_dsack" => config.receiver.dsack = switch(value)?,
         "net.ipv4.tcp_slow_start_after_idle" => config.common.idle_restart = switch(value)?,

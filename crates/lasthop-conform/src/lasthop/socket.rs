@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::packet::Side;
-use lasthop_proto::tcp::config::{Nagle, TcpConfig};
-use lasthop_proto::tcp::{Connection, State};
-use lasthop_proto::time::Instant;
+use lasthop_proto::tcp::config::{Nagle, Switch, TcpConfig};
+use lasthop_proto::tcp::{Connection, Keepalive, State};
+use lasthop_proto::time::{Duration, Instant};
 
-use crate::stack::{Errno, Readiness, Shutdown};
+use crate::stack::{Errno, Readiness, Shutdown, WriteFlags};
 
 /// Options that a socket passes to its connection.
 #[derive(Clone, Copy, Default)]
@@ -15,11 +15,54 @@ pub(super) struct Options {
     /// Seconds of `SO_LINGER`; negative if it is off.
     pub(super) linger: Option<i64>,
     no_delay: bool,
+    is_corked: bool,
     send_buffer: Option<u32>,
     receive_buffer: Option<u32>,
+    /// Limit of unsent data; `None` for the host's.
+    unsent: Option<u32>,
+    /// Milliseconds of `TCP_USER_TIMEOUT`.
+    user_timeout: Option<u32>,
+    keepalive: Option<Keepalive>,
+    is_kept_alive: bool,
 }
 
+/// Times of Linux's keepalive, unless an option changes them.
+const KEEPALIVE: Keepalive =
+    Keepalive { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 };
+
 impl Options {
+    /// Sets the options of a connection that can change while it lives. `unsent` is the host's limit of unsent data.
+    pub(super) fn set_on(&self, now: Instant, connection: &mut Connection, unsent: Option<u32>) {
+        let switch = |is_on| if is_on { Switch::On } else { Switch::Off };
+        if self.no_delay {
+            connection.set_nodelay(Switch::On);
+        }
+        connection.set_cork(switch(self.is_corked));
+        connection.set_notsent_lowat(self.unsent.or(unsent));
+        connection.set_user_timeout(self.user_timeout.map(|millis| Duration::from_millis(millis.into())));
+        let keepalive = self.keepalive.unwrap_or(KEEPALIVE);
+        connection.set_keepalive(now, self.is_kept_alive.then_some(keepalive));
+    }
+
+    /// Changes an option that a connection may have while it lives; returns whether it is one.
+    fn change(&mut self, name: &str, value: i64) -> bool {
+        let number = u32::try_from(value).unwrap_or(u32::MAX);
+        let seconds = Duration::from_secs(number.into());
+        let keepalive = self.keepalive.unwrap_or(KEEPALIVE);
+        match name {
+            "TCP_NODELAY" => self.no_delay = value != 0,
+            "TCP_CORK" => self.is_corked = value != 0,
+            "TCP_NOTSENT_LOWAT" => self.unsent = Some(number).filter(|bytes| *bytes > 0),
+            "TCP_USER_TIMEOUT" => self.user_timeout = Some(number).filter(|millis| *millis > 0),
+            "SO_KEEPALIVE" => self.is_kept_alive = value != 0,
+            "TCP_KEEPIDLE" => self.keepalive = Some(Keepalive { idle: seconds, ..keepalive }),
+            "TCP_KEEPINTVL" => self.keepalive = Some(Keepalive { interval: seconds, ..keepalive }),
+            "TCP_KEEPCNT" => self.keepalive = Some(Keepalive { probes: number, ..keepalive }),
+            _ => return false,
+        }
+        true
+    }
+
     /// Changes the settings of a connection.
     pub(super) fn apply(&self, config: &mut TcpConfig) {
         if self.no_delay {
@@ -123,7 +166,7 @@ impl Live {
         if std::mem::replace(&mut self.is_reported, true) { Err(Errno::IsConnected) } else { Ok(()) }
     }
 
-    pub(super) fn write(&mut self, now: Instant, bytes: u64) -> Result<u64, Errno> {
+    pub(super) fn write(&mut self, now: Instant, bytes: u64, flags: WriteFlags) -> Result<u64, Errno> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -132,6 +175,14 @@ impl Live {
         }
         if !self.is_established {
             return Err(Errno::Again);
+        }
+        if flags.more {
+            self.connection.write_more(bytes);
+            return Ok(bytes);
+        }
+        if flags.end_of_record {
+            self.connection.write_record(bytes);
+            return Ok(bytes);
         }
         match self.connection.offer(now, bytes) {
             0 if bytes > 0 => Err(Errno::Again),
@@ -172,11 +223,13 @@ impl Live {
         Ok(())
     }
 
-    /// Closes the connection. Linux resets it if data was not read (RFC 2525 §2.17).
-    pub(super) fn close(&mut self, linger: Option<i64>, is_linux: bool) {
-        let is_unread = is_linux && self.connection.readable() > 0;
-        if linger == Some(0) || is_unread {
+    /// Closes the connection. Linux resets it if data was not read (RFC 2525 §2.17), or if more arrives.
+    pub(super) fn close(&mut self, now: Instant, linger: Option<i64>, is_linux: bool) {
+        if linger == Some(0) {
             self.connection.abort();
+        } else if is_linux {
+            self.ends_writing = true;
+            self.connection.release(now);
         } else if !std::mem::replace(&mut self.ends_writing, true) {
             self.connection.close();
         }
@@ -184,11 +237,26 @@ impl Live {
 }
 
 impl Entry {
-    pub(super) fn set_option(&mut self, name: &str, value: i64) -> Result<(), Errno> {
+    pub(super) fn set_option(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: i64,
+        unsent: Option<u32>,
+    ) -> Result<(), Errno> {
+        if self.options.change(name, value) {
+            if let Kind::Connection(live) = &mut self.kind {
+                let is_set = name == "TCP_NODELAY" && value == 0;
+                if is_set {
+                    live.connection.set_nodelay(Switch::Off);
+                }
+                self.options.set_on(now, &mut live.connection, unsent);
+            }
+            return Ok(());
+        }
         let bytes = || u32::try_from(value).ok();
         match name {
             "SO_LINGER" => self.options.linger = Some(value),
-            "TCP_NODELAY" => self.options.no_delay = value != 0,
             "SO_SNDBUF" => self.options.send_buffer = bytes().map(|bytes| bytes.max(2048)),
             "SO_RCVBUF" => self.options.receive_buffer = bytes().map(|bytes| bytes.max(2048)),
             _ => {}
@@ -204,6 +272,8 @@ impl Entry {
             ("SIOCOUTQ", Kind::Connection(live)) => Ok(Some(live.connection.unacked() as i64)),
             ("TCP_MAXSEG", Kind::Connection(live)) => Ok(Some(live.connection.info().snd_mss.into())),
             ("TCP_NODELAY", _) => Ok(Some(self.options.no_delay.into())),
+            ("TCP_NOTSENT_LOWAT", _) => Ok(Some(self.options.unsent.unwrap_or(0).into())),
+            ("TCP_USER_TIMEOUT", _) => Ok(Some(self.options.user_timeout.unwrap_or(0).into())),
             _ => Ok(None),
         }
     }
@@ -229,23 +299,39 @@ impl Entry {
 
 /// Returns the reason why an option cannot be set.
 pub(super) fn lacks_set(name: &str) -> Option<String> {
-    const SUPPORTED: [&str; 9] = [
+    const SUPPORTED: [&str; 16] = [
         "SO_REUSEADDR",
         "SO_REUSEPORT",
         "SO_LINGER",
-        "TCP_NODELAY",
+        "SO_KEEPALIVE",
         "SO_SNDBUF",
         "SO_RCVBUF",
         "SO_PRIORITY",
         "IPV6_V6ONLY",
         "TCP_QUICKACK",
+        "TCP_NODELAY",
+        "TCP_CORK",
+        "TCP_NOTSENT_LOWAT",
+        "TCP_USER_TIMEOUT",
+        "TCP_KEEPIDLE",
+        "TCP_KEEPINTVL",
+        "TCP_KEEPCNT",
     ];
     (!SUPPORTED.contains(&name)).then(|| format!("socket option {name}"))
 }
 
 /// Returns the reason why an option cannot be read.
 pub(super) fn lacks_get(name: &str) -> Option<String> {
-    const SUPPORTED: [&str; 6] = ["SO_ERROR", "SO_RCVBUF", "SO_SNDBUF", "SO_REUSEADDR", "TCP_MAXSEG", "TCP_NODELAY"];
+    const SUPPORTED: [&str; 8] = [
+        "SO_ERROR",
+        "SO_RCVBUF",
+        "SO_SNDBUF",
+        "SO_REUSEADDR",
+        "TCP_MAXSEG",
+        "TCP_NODELAY",
+        "TCP_NOTSENT_LOWAT",
+        "TCP_USER_TIMEOUT",
+    ];
     (!SUPPORTED.contains(&name)).then(|| format!("reading of socket option {name}"))
 }
 
