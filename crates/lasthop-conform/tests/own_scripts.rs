@@ -9,12 +9,8 @@ use lasthop_conform::suite::{Outcome, run_file, scripts};
 use lasthop_proto::tcp::config::Preset;
 
 /// Scripts whose rules lasthop lacks. A rule that is added has to be removed here.
-const KNOWN: &[&str] = &[
-    "connect-refused-ack",
-    "rule-02-probe-at-closed-edge",
-    "rule-08-probe-before-recovery",
-    "simultaneous-open",
-];
+const KNOWN: &[&str] =
+    &["connect-refused-ack", "rule-02-probe-at-closed-edge", "rule-08-probe-before-recovery", "simultaneous-open"];
 
 #[test]
 fn lasthop_does_what_the_kernel_does() {
