@@ -19,22 +19,22 @@ fn it_names_what_is_in_flight_sacked_lost_and_retransmitted() {
     pair.send_segments(10);
     let info = pair.ends[0].info();
     assert_eq!((info.state, info.ca_state), (State::Established, CaState::Open));
-    assert_eq!((info.unacked, info.sacked, info.lost, info.retrans), (10, 0, 0, 0));
+    assert_eq!((info.flight.unacked, info.flight.sacked, info.flight.lost, info.flight.retrans), (10, 0, 0, 0));
     assert_eq!((info.snd_cwnd, info.snd_ssthresh, info.delivered), (10, None, 1));
     assert_eq!((info.rtt, info.rttvar, info.rto), (millis(100), millis(50), millis(300)));
-    assert!(info.timestamps && info.sack && info.wscale && !info.ecn);
+    assert!(info.options.timestamps && info.options.sack && info.options.wscale && !info.options.ecn);
     let sent = pair.now;
     pair.run_until(sent + millis(102));
     let info = pair.ends[0].info();
     assert_eq!(info.ca_state, CaState::Recovery);
-    assert_eq!((info.unacked, info.sacked, info.lost, info.retrans), (10, 9, 1, 1));
+    assert_eq!((info.flight.unacked, info.flight.sacked, info.flight.lost, info.flight.retrans), (10, 9, 1, 1));
     assert_eq!((info.snd_ssthresh, info.total_retrans), (Some(7), 1));
     pair.finish();
     let info = pair.ends[0].info();
-    assert_eq!((info.ca_state, info.unacked, info.sacked, info.lost), (CaState::Open, 0, 0, 0));
+    assert_eq!((info.ca_state, info.flight.unacked, info.flight.sacked, info.flight.lost), (CaState::Open, 0, 0, 0));
     assert_eq!((info.snd_cwnd, info.delivered, info.bytes_acked), (7, 11, 10_000));
     let peer = pair.ends[1].info();
-    assert_eq!((peer.bytes_received, peer.rcv_mss), (10_000, 1000));
+    assert_eq!((peer.receiver.bytes_received, peer.receiver.rcv_mss), (10_000, 1000));
 }
 
 /// The classic sender has no scoreboard: it reports windows in segments.
@@ -43,7 +43,7 @@ fn the_classic_sender_reports_windows_in_segments() {
     let mut pair = Pair::of(lab_with_window(lasthop_proto::tcp::config::Recovery::NEW_RENO, 8));
     pair.send_segments(8);
     let info = pair.ends[0].info();
-    assert_eq!((info.snd_cwnd, info.snd_ssthresh, info.unacked, info.notsent_bytes), (8, Some(8), 8, 0));
+    assert_eq!((info.snd_cwnd, info.snd_ssthresh, info.flight.unacked, info.notsent_bytes), (8, Some(8), 8, 0));
     pair.until_all_acked_by(Side::Initiator);
     assert_eq!(pair.ends[0].info().bytes_acked, 8000);
 }

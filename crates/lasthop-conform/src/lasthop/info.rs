@@ -18,16 +18,16 @@ const FIELDS: [Field; 33] = [
     ("tcpi_probes", |info| info.probes.into()),
     ("tcpi_backoff", |info| info.backoff.into()),
     ("tcpi_options", options),
-    ("tcpi_snd_wscale", |info| info.snd_wscale.into()),
-    ("tcpi_rcv_wscale", |info| info.rcv_wscale.into()),
+    ("tcpi_snd_wscale", |info| info.options.snd_wscale.into()),
+    ("tcpi_rcv_wscale", |info| info.options.rcv_wscale.into()),
     ("tcpi_rto", |info| micros(info.rto)),
-    ("tcpi_ato", |info| micros(info.ato)),
+    ("tcpi_ato", |info| micros(info.receiver.ato)),
     ("tcpi_snd_mss", |info| info.snd_mss.into()),
-    ("tcpi_rcv_mss", |info| info.rcv_mss.into()),
-    ("tcpi_unacked", |info| info.unacked.into()),
-    ("tcpi_sacked", |info| info.sacked.into()),
-    ("tcpi_lost", |info| info.lost.into()),
-    ("tcpi_retrans", |info| info.retrans.into()),
+    ("tcpi_rcv_mss", |info| info.receiver.rcv_mss.into()),
+    ("tcpi_unacked", |info| info.flight.unacked.into()),
+    ("tcpi_sacked", |info| info.flight.sacked.into()),
+    ("tcpi_lost", |info| info.flight.lost.into()),
+    ("tcpi_retrans", |info| info.flight.retrans.into()),
     ("tcpi_rtt", |info| micros(info.rtt)),
     ("tcpi_rttvar", |info| micros(info.rttvar)),
     ("tcpi_min_rtt", |info| info.min_rtt.map_or(i64::from(u32::MAX), micros)),
@@ -38,12 +38,12 @@ const FIELDS: [Field; 33] = [
     ("tcpi_dsack_dups", |info| info.dsack_dups as i64),
     ("tcpi_delivered", |info| info.delivered as i64),
     ("tcpi_pacing_rate", |info| info.pacing_rate as i64),
-    ("tcpi_rcv_ssthresh", |info| info.rcv_ssthresh.into()),
-    ("tcpi_rcv_rtt", |info| info.rcv_rtt.map_or(0, micros)),
+    ("tcpi_rcv_ssthresh", |info| info.receiver.rcv_ssthresh.into()),
+    ("tcpi_rcv_rtt", |info| info.receiver.rcv_rtt.map_or(0, micros)),
     ("tcpi_snd_wnd", |info| info.snd_wnd.into()),
-    ("tcpi_rcv_wnd", |info| info.rcv_wnd.into()),
+    ("tcpi_rcv_wnd", |info| info.receiver.rcv_wnd.into()),
     ("tcpi_bytes_acked", |info| info.bytes_acked as i64),
-    ("tcpi_bytes_received", |info| info.bytes_received as i64),
+    ("tcpi_bytes_received", |info| info.receiver.bytes_received as i64),
     ("tcpi_notsent_bytes", |info| info.notsent_bytes as i64),
 ];
 
@@ -86,6 +86,12 @@ fn state(state: State) -> i64 {
 }
 
 fn options(info: &TcpInfo) -> i64 {
-    let all = [(info.timestamps, 1), (info.sack, 2), (info.wscale, 4), (info.ecn, 8), (info.ecn_seen, 16)];
+    let all = [
+        (info.options.timestamps, 1),
+        (info.options.sack, 2),
+        (info.options.wscale, 4),
+        (info.options.ecn, 8),
+        (info.options.ecn_seen, 16),
+    ];
     all.into_iter().filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
 }

@@ -1,6 +1,7 @@
 //! One end of a TCP connection: handshake, data in both directions, close and reset (RFC 9293 §3.3.2, §3.10.7).
 
 mod arrivals;
+mod describe;
 mod handshake;
 mod linux;
 mod options;
@@ -13,10 +14,10 @@ use alloc::sync::Arc;
 pub use self::options::Keepalive;
 use self::options::KeepaliveState;
 use super::config::{Switch, TcpConfig};
-use super::info::TcpInfo;
 use super::receiver::Receiver;
 use super::rtt::TickPhase;
 use super::sender::Sender;
+pub use super::state::State;
 use crate::event::Event;
 use crate::host_queue::Queued;
 use crate::node::{Disposition, Node, Port, Why};
@@ -55,23 +56,6 @@ pub struct Setup {
     pub phase: TickPhase,
     /// On if changes of the congestion window are reported.
     pub watch: Switch,
-}
-
-/// State of a connection (RFC 9293 §3.3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum State {
-    Closed,
-    Listen,
-    SynSent,
-    SynReceived,
-    Established,
-    FinWait1,
-    FinWait2,
-    CloseWait,
-    Closing,
-    LastAck,
-    TimeWait,
 }
 
 /// Options that segments after the handshake may carry besides SACK blocks. Checked for each segment.
@@ -316,15 +300,6 @@ impl Connection {
     /// Returns the receiving half.
     pub(super) fn receiver(&self) -> &Receiver {
         &self.receiver
-    }
-
-    /// Fills in the negotiated options of `info`.
-    pub(super) fn describe_options(&self, info: &mut TcpInfo) {
-        info.timestamps = self.timestamps.is_on();
-        info.sack = self.sack.is_on();
-        info.wscale = self.peer_shift > 0 || self.receiver.window_shift > 0;
-        info.ecn = self.ecn.is_on();
-        info.snd_wscale = self.peer_shift;
     }
 
     fn finish(&mut self, event: Event) {

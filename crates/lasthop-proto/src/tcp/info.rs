@@ -1,7 +1,7 @@
 //! State of a connection for tools, with the names of Linux's `struct tcp_info`.
 
 use super::congestion::control::CaState;
-use super::connection::{Connection, State};
+use super::state::State;
 use super::stream::Stream;
 use crate::time::Duration;
 
@@ -13,42 +13,22 @@ pub struct TcpInfo {
     pub state: State,
     /// State of loss recovery. The classic sender is always [`CaState::Open`].
     pub ca_state: CaState,
+    /// Options in use.
+    pub options: OptionsInfo,
+    /// Segments in flight.
+    pub flight: FlightInfo,
+    /// Receiving half.
+    pub receiver: ReceiverInfo,
     /// Consecutive timeouts without progress.
     pub retransmits: u32,
     /// Window probes without an answer.
     pub probes: u32,
     /// Exponent of the timeout's backoff.
     pub backoff: u32,
-    /// On if both ends use timestamps (`TCPI_OPT_TIMESTAMPS`).
-    pub timestamps: bool,
-    /// On if both ends use selective acknowledgments (`TCPI_OPT_SACK`).
-    pub sack: bool,
-    /// On if both ends scale windows (`TCPI_OPT_WSCALE`).
-    pub wscale: bool,
-    /// On if both ends use ECN (`TCPI_OPT_ECN`).
-    pub ecn: bool,
-    /// On if the peer has sent an ECN-capable packet (`TCPI_OPT_ECN_SEEN`).
-    pub ecn_seen: bool,
-    /// Shift of the windows that the peer advertises.
-    pub snd_wscale: u8,
-    /// Shift of the windows that this end advertises.
-    pub rcv_wscale: u8,
     /// Retransmission timeout, backoff included.
     pub rto: Duration,
-    /// Delay of acknowledgments; zero if the receiver does not adapt it.
-    pub ato: Duration,
     /// Payload of a full segment to the peer, in bytes.
     pub snd_mss: u32,
-    /// Payload of a full segment from the peer, in bytes; 0 if the receiver does not estimate it.
-    pub rcv_mss: u32,
-    /// Segments sent and not acknowledged (`packets_out`).
-    pub unacked: u32,
-    /// Segments of `unacked` that were selectively acknowledged.
-    pub sacked: u32,
-    /// Segments of `unacked` that are declared lost.
-    pub lost: u32,
-    /// Segments of `unacked` of which a retransmission is in flight.
-    pub retrans: u32,
     /// Smoothed round trip; zero before the first sample.
     pub rtt: Duration,
     /// Mean deviation of the round trip.
@@ -69,46 +49,77 @@ pub struct TcpInfo {
     pub delivered: u64,
     /// Rate, in bytes per second, at which segments are paced, or would be if the control does not pace.
     pub pacing_rate: u64,
-    /// Maximum window that the receiver offers at present (`rcv_ssthresh`), in bytes; 0 if it is not auto-tuned.
-    pub rcv_ssthresh: u32,
-    /// Receiver's estimate of the round trip; `None` without one.
-    pub rcv_rtt: Option<Duration>,
     /// Window of the peer, in bytes.
     pub snd_wnd: u32,
-    /// Window offered to the peer, in bytes.
-    pub rcv_wnd: u32,
     /// Bytes acknowledged by the peer, SYN and FIN not included.
     pub bytes_acked: u64,
-    /// Bytes received in order.
-    pub bytes_received: u64,
     /// Bytes written and not sent yet.
     pub notsent_bytes: u64,
 }
 
+/// Options in use on a connection (`tcpi_options`), and shifts of windows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OptionsInfo {
+    /// On if both ends use timestamps (`TCPI_OPT_TIMESTAMPS`).
+    pub timestamps: bool,
+    /// On if both ends use selective acknowledgments (`TCPI_OPT_SACK`).
+    pub sack: bool,
+    /// On if both ends scale windows (`TCPI_OPT_WSCALE`).
+    pub wscale: bool,
+    /// On if both ends use ECN (`TCPI_OPT_ECN`).
+    pub ecn: bool,
+    /// On if the peer has sent an ECN-capable packet (`TCPI_OPT_ECN_SEEN`).
+    pub ecn_seen: bool,
+    /// Shift of the windows that the peer advertises.
+    pub snd_wscale: u8,
+    /// Shift of the windows that this end advertises.
+    pub rcv_wscale: u8,
+}
+
+/// Segments in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FlightInfo {
+    /// Segments sent and not acknowledged (`packets_out`).
+    pub unacked: u32,
+    /// Segments of `unacked` that were selectively acknowledged.
+    pub sacked: u32,
+    /// Segments of `unacked` that are declared lost.
+    pub lost: u32,
+    /// Segments of `unacked` of which a retransmission is in flight.
+    pub retrans: u32,
+}
+
+/// State of the receiving half.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReceiverInfo {
+    /// Delay of acknowledgments; zero if the receiver does not adapt it.
+    pub ato: Duration,
+    /// Payload of a full segment from the peer, in bytes; 0 if the receiver does not estimate it.
+    pub rcv_mss: u32,
+    /// Maximum window that the receiver offers at present (`rcv_ssthresh`), in bytes; 0 if it is not auto-tuned.
+    pub rcv_ssthresh: u32,
+    /// Receiver's estimate of the round trip; `None` without one.
+    pub rcv_rtt: Option<Duration>,
+    /// Window offered to the peer, in bytes.
+    pub rcv_wnd: u32,
+    /// Bytes received in order.
+    pub bytes_received: u64,
+}
+
 impl TcpInfo {
     /// Returns the values that the stream knows, with zero for those of a sender.
-    fn of(state: State, s: &Stream) -> Self {
+    pub(super) fn of(state: State, s: &Stream) -> Self {
         Self {
             state,
             ca_state: CaState::Open,
+            options: OptionsInfo::default(),
+            flight: FlightInfo { unacked: s.flight_segments(), ..FlightInfo::default() },
+            receiver: ReceiverInfo::default(),
             retransmits: s.retries(),
             probes: s.unanswered_probes(),
             backoff: s.rtt().backoff().ilog2(),
-            timestamps: false,
-            sack: false,
-            wscale: false,
-            ecn: false,
-            ecn_seen: false,
-            snd_wscale: 0,
-            rcv_wscale: 0,
             rto: s.rtt().rto(),
-            ato: Duration::ZERO,
             snd_mss: s.mss(),
-            rcv_mss: 0,
-            unacked: s.flight_segments(),
-            sacked: 0,
-            lost: 0,
-            retrans: 0,
             rtt: s.rtt().srtt().unwrap_or(Duration::ZERO),
             rttvar: s.rtt().deviation(),
             min_rtt: None,
@@ -119,25 +130,9 @@ impl TcpInfo {
             dsack_dups: 0,
             delivered: u64::from(!s.is_opening()),
             pacing_rate: 0,
-            rcv_ssthresh: 0,
-            rcv_rtt: None,
             snd_wnd: s.snd_wnd(),
-            rcv_wnd: 0,
             bytes_acked: s.acked(),
-            bytes_received: 0,
             notsent_bytes: (1 + s.queued()).saturating_sub(s.pos(s.snd_nxt())),
         }
-    }
-}
-
-impl Connection {
-    /// Returns the state of the connection under the names of Linux's `struct tcp_info`. Meant for tools: it computes
-    /// each value on demand.
-    pub fn info(&self) -> TcpInfo {
-        let mut info = TcpInfo::of(self.state(), self.sender().stream());
-        self.sender().describe(&mut info);
-        self.receiver().describe(&mut info);
-        self.describe_options(&mut info);
-        info
     }
 }

@@ -15,8 +15,9 @@ mod receiver;
 pub mod rtt;
 mod send_buffer;
 mod sender;
+mod state;
 mod stream;
 
 pub use self::connection::{Connection, Keepalive, Setup, State};
-pub use self::info::TcpInfo;
+pub use self::info::{FlightInfo, OptionsInfo, ReceiverInfo, TcpInfo};
 pub use self::rtt::TickPhase;

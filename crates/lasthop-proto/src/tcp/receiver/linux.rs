@@ -132,10 +132,10 @@ impl Linux {
     /// Fills in the values of `info` that this state contains.
     #[cold]
     pub fn describe(&self, info: &mut TcpInfo) {
-        info.ato = self.delay;
-        info.rcv_mss = self.mss;
-        info.rcv_rtt = self.round_trip.get();
-        info.rcv_ssthresh = self.tuning.as_ref().map_or(0, Autotune::threshold);
+        info.receiver.ato = self.delay;
+        info.receiver.rcv_mss = self.mss;
+        info.receiver.rcv_rtt = self.round_trip.get();
+        info.receiver.rcv_ssthresh = self.tuning.as_ref().map_or(0, Autotune::threshold);
     }
 
     pub fn tuning(&self) -> Option<&Autotune> {

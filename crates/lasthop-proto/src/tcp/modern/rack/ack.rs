@@ -117,7 +117,8 @@ impl Rack {
             news.ece = news.marked > 0;
         }
         self.judge_probe(s, now, &news);
-        let dubious = !news.is_no_duplicate || news.sacked || news.duplicate || news.ece || self.state != CaState::Open;
+        let dubious =
+            !news.is_no_duplicate || news.sacked || news.duplicate || news.ece || self.phase.state != CaState::Open;
         if dubious {
             self.judge(s, now, &mut news);
         }
@@ -142,7 +143,7 @@ impl Rack {
             from_una(block.left) < from_una(block.right) && from_una(block.right) <= from_una(s.snd_nxt())
         };
         let repeated = duplicate.then_some(*first);
-        let (high, least) = (self.high, self.min_rtt.get());
+        let (high, least) = (self.phase.high, self.min_rtt.get());
         let Self { flight, rate, newest, undo, .. } = self;
         for block in sorted.iter().filter(|block| sane(block)) {
             flight.select(block.left, block.right, |sent, highest| {
@@ -168,7 +169,7 @@ impl Rack {
                 });
             }
         }
-        if self.state != CaState::Loss || self.undo.is_open() {
+        if self.phase.state != CaState::Loss || self.undo.is_open() {
             self.note_reordering(s, news);
         }
     }
@@ -210,7 +211,7 @@ impl Rack {
 
     /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
     fn take_cumulative(&mut self, s: &Stream, now: Instant, prior_highest: Seq, news: &mut News) {
-        let (high, least, echoed) = (self.high, self.min_rtt.get(), news.echoed);
+        let (high, least, echoed) = (self.phase.high, self.min_rtt.get(), news.echoed);
         let Self { flight, rate, newest, .. } = self;
         let mut reordered = None;
         flight.acknowledge(s.snd_una(), |sent| {
@@ -306,7 +307,7 @@ impl Rack {
         let may_raise = if self.reordering.is_high() { news.acked > 0 || news.sacked } else { news.acked > 0 };
         let sample = AckSample {
             now,
-            state: self.state,
+            state: self.phase.state,
             delivered: news.delivered,
             acked: news.acked,
             total_delivered: self.rate.delivered(),

@@ -16,7 +16,7 @@ impl Rack {
 
     /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
     pub(super) fn take_cumulative_blindly(&mut self, s: &Stream, news: &mut News) {
-        let high = self.high;
+        let high = self.phase.high;
         let Self { flight, rate, .. } = self;
         flight.acknowledge(s.snd_una(), |sent| {
             news.acked += 1;
@@ -65,7 +65,7 @@ impl Rack {
     /// Declares the oldest segment lost after enough duplicates, and in recovery with each acknowledgment that does not
     /// cover it (RFC 6582 §3.2).
     pub(super) fn find_losses_blindly(&mut self, now: Instant, news: &News) {
-        let lost = match self.state {
+        let lost = match self.phase.state {
             CaState::Open | CaState::Disorder | CaState::Cwr => self.reordering.is_reached(self.flight.sacked()),
             CaState::Recovery => news.una_advanced,
             CaState::Loss => false,
@@ -84,7 +84,7 @@ impl Rack {
     /// Returns whether the state lasts until data beyond it is acknowledged: duplicates of its own retransmissions
     /// would start another recovery (RFC 6582 §4; Linux `tcp_is_non_sack_preventing_reopen`).
     pub(super) fn is_held(&mut self, s: &Stream) -> bool {
-        let held = self.is_blind() && s.snd_una() == self.high;
+        let held = self.is_blind() && s.snd_una() == self.phase.high;
         if held && !self.any_resent() {
             self.undo.restart_clock();
         }

@@ -37,14 +37,14 @@ impl Rack {
             news.set_timer = false;
             return;
         }
-        if self.state == CaState::Open {
+        if self.phase.state == CaState::Open {
             self.undo.restart_clock();
-        } else if s.snd_una().ge(self.high) {
-            match self.state {
+        } else if s.snd_una().ge(self.phase.high) {
+            match self.phase.state {
                 // Held until data beyond it is acknowledged, so that the peer is notified.
-                CaState::Cwr if s.snd_una() != self.high => {
+                CaState::Cwr if s.snd_una() != self.phase.high => {
                     self.end_reduction(now);
-                    self.state = CaState::Open;
+                    self.phase.state = CaState::Open;
                 }
                 CaState::Recovery => {
                     self.flight.forget_guesses();
@@ -56,7 +56,7 @@ impl Rack {
                 _ => {}
             }
         }
-        let next = match self.state {
+        let next = match self.phase.state {
             CaState::Recovery => self.judge_in_recovery(s, now, news),
             CaState::Loss => self.judge_in_loss(s, now, news),
             CaState::Open | CaState::Disorder | CaState::Cwr => {
@@ -70,10 +70,10 @@ impl Rack {
         if next == Next::Stop {
             return;
         }
-        if matches!(self.state, CaState::Open | CaState::Disorder) {
+        if matches!(self.phase.state, CaState::Open | CaState::Disorder) {
             self.try_undo_by_duplicates(s, now);
         }
-        if self.state != CaState::Recovery {
+        if self.phase.state != CaState::Recovery {
             self.find_losses(s, now, news);
             if self.flight.lost() == 0 {
                 self.try_to_open(s, now, news);
@@ -93,7 +93,7 @@ impl Rack {
             self.try_to_open(s, now, news);
         }
         self.find_losses(s, now, news);
-        if self.state != CaState::Recovery {
+        if self.phase.state != CaState::Recovery {
             if self.flight.lost() == 0 {
                 return Next::Stop;
             }
@@ -106,7 +106,7 @@ impl Rack {
     fn judge_in_loss(&mut self, s: &mut Stream, now: Instant, news: &mut News) -> Next {
         self.process_loss(s, now, news);
         self.find_losses(s, now, news);
-        if self.state == CaState::Open || news.lost_again { Next::Go } else { Next::Stop }
+        if self.phase.state == CaState::Open || news.lost_again { Next::Go } else { Next::Stop }
     }
 
     /// Lets RACK mark lost segments, if anything was delivered since the last time.
@@ -136,13 +136,13 @@ impl Rack {
             self.begin_reduction(s, now, Reduction::Loss, delivered);
         }
         s.report(Event::RecoveryEntered { seq: s.snd_una() });
-        self.state = CaState::Recovery;
+        self.phase.state = CaState::Recovery;
     }
 
     fn begin_reduction(&mut self, s: &Stream, now: Instant, why: Reduction, delivered: u32) {
-        self.high = s.snd_nxt();
+        self.phase.high = s.snd_nxt();
         self.probe = None;
-        self.untold = Switch::On;
+        self.phase.untold = Switch::On;
         let (window, out, sacked) = (self.control.window(), self.flight.len(), self.flight.sacked());
         self.prr = Prr::begin(self.config.window_reduction, &Entry { window, out, sacked, delivered });
         self.control.on_episode(now, Episode::Reduce(why));
@@ -151,7 +151,7 @@ impl Rack {
     /// Sets the window to its threshold, unless the reduction was undone.
     fn end_reduction(&mut self, now: Instant) {
         let ssthresh = self.control.ssthresh();
-        let stands = self.state == CaState::Cwr || self.undo.is_open();
+        let stands = self.phase.state == CaState::Cwr || self.undo.is_open();
         if stands && ssthresh < u32::MAX && !self.control.governs_recovery() {
             self.control.set_window(ssthresh);
             self.usage.restart(now);
@@ -161,10 +161,10 @@ impl Rack {
 
     /// Handles an echoed mark (RFC 3168 §6.1.2).
     fn enter_cwr(&mut self, s: &Stream, now: Instant) {
-        if matches!(self.state, CaState::Open | CaState::Disorder) {
+        if matches!(self.phase.state, CaState::Open | CaState::Disorder) {
             self.undo.forget();
             self.begin_reduction(s, now, Reduction::Ecn, 0);
-            self.state = CaState::Cwr;
+            self.phase.state = CaState::Cwr;
         }
     }
 
@@ -175,7 +175,7 @@ impl Rack {
         if news.ece {
             self.enter_cwr(s, now);
         }
-        if self.state != CaState::Cwr {
+        if self.phase.state != CaState::Cwr {
             self.keep_open(s);
         }
     }
@@ -184,9 +184,9 @@ impl Rack {
     fn keep_open(&mut self, s: &Stream) {
         let dubious = self.flight.sacked() + self.flight.lost() > 0 || self.any_resent();
         let state = if dubious { CaState::Disorder } else { CaState::Open };
-        if self.state != state {
-            self.state = state;
-            self.high = s.snd_nxt();
+        if self.phase.state != state {
+            self.phase.state = state;
+            self.phase.high = s.snd_nxt();
         }
     }
 
@@ -207,7 +207,7 @@ impl Rack {
         }
         if self.undo.restores() {
             // The peer is not told of a reduction that was undone (`tcp_ecn_withdraw_cwr`).
-            self.untold = Switch::Off;
+            self.phase.untold = Switch::Off;
             self.control.on_episode(now, Episode::Undone);
         }
         self.usage.restart(now);
@@ -239,10 +239,10 @@ impl Rack {
     /// Reports the end of a recovery. Later steps see the new state, except the end of the reduction, which comes
     /// first.
     fn leave(&mut self, s: &mut Stream, state: CaState) {
-        if self.state == CaState::Recovery {
+        if self.phase.state == CaState::Recovery {
             s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
-        self.state = state;
+        self.phase.state = state;
     }
 
     /// Tries to undo when a hole was filled by a segment sent before the first retransmission: it was late, not lost.
@@ -261,7 +261,7 @@ impl Rack {
             self.undo.restart_clock();
         }
         self.undo_reduction(s, now, Spurious::Timestamps, Losses::Forget);
-        if self.state == CaState::Recovery {
+        if self.phase.state == CaState::Recovery {
             s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         self.keep_open(s);
@@ -275,7 +275,7 @@ impl Rack {
         }
         self.reordering.on_undone();
         self.undo_reduction(s, now, Spurious::Duplicates, Losses::Keep);
-        if self.state == CaState::Recovery {
+        if self.phase.state == CaState::Recovery {
             s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         true
@@ -288,33 +288,33 @@ impl Rack {
             self.undo_timeout(s, now, why);
             return;
         }
-        let recovered = s.snd_una().ge(self.high);
-        if self.frto {
+        let recovered = s.snd_una().ge(self.phase.high);
+        if self.phase.frto {
             // Step 3.b: a segment arrived that was never retransmitted.
             if news.original {
                 self.undo_timeout(s, now, Spurious::Frto);
                 return;
             }
-            if s.snd_nxt().gt(self.high) {
+            if s.snd_nxt().gt(self.phase.high) {
                 // Step 3.a: the loss was real.
                 if news.sacked || !(news.una_advanced || news.is_no_duplicate || news.duplicate) {
-                    self.frto = false;
+                    self.phase.frto = false;
                 }
             } else if news.una_advanced && !recovered {
-                self.high = s.snd_nxt();
+                self.phase.high = s.snd_nxt();
                 // Step 2.b: new data first, if there is any.
                 if self.can_try_new(s) {
                     news.rexmit = Some(Permit::Trial);
                     return;
                 }
-                self.frto = false;
+                self.phase.frto = false;
             }
         }
         if recovered {
             self.try_undo_recovery(s, now, news);
             return;
         }
-        if s.snd_nxt().gt(self.high) {
+        if s.snd_nxt().gt(self.phase.high) {
             self.count_duplicate(news);
         }
         if news.una_advanced {
@@ -329,7 +329,7 @@ impl Rack {
         if self.is_held(s) || self.is_blind() && why != Spurious::Frto {
             return;
         }
-        self.state = CaState::Open;
+        self.phase.state = CaState::Open;
         self.reneged = false;
     }
 
@@ -345,7 +345,7 @@ impl Rack {
         } else if s.snd_una().gt(probe.high) {
             // The probe repaired a loss.
             self.begin_reduction(s, now, Reduction::ProbeRepaired, news.delivered);
-            self.state = CaState::Cwr;
+            self.phase.state = CaState::Cwr;
             self.end_reduction(now);
             self.keep_open(s);
         } else if pure_duplicate {

@@ -9,13 +9,13 @@ impl Rack {
     #[cold]
     pub fn describe(&self, s: &Stream, info: &mut TcpInfo) {
         let (window, ssthresh) = self.window();
-        info.ca_state = self.state;
+        info.ca_state = self.phase.state;
         info.snd_cwnd = window;
         info.snd_ssthresh = (ssthresh < u32::MAX).then_some(ssthresh);
-        info.unacked = self.flight.len();
-        info.sacked = self.flight.sacked();
-        info.lost = self.flight.lost();
-        info.retrans = self.flight.resent();
+        info.flight.unacked = self.flight.len();
+        info.flight.sacked = self.flight.sacked();
+        info.flight.lost = self.flight.lost();
+        info.flight.retrans = self.flight.resent();
         info.min_rtt = self.min_rtt.get();
         info.reordering = self.reordering.degree();
         info.total_retrans = self.copies.sent;

@@ -141,6 +141,18 @@ pub enum Peer {
     Blind,
 }
 
+/// Phase of loss recovery.
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    state: CaState,
+    /// `snd_nxt` when the state began: the episode ends when that number is acknowledged.
+    high: Seq,
+    /// True if a timeout may still turn out to be spurious.
+    frto: bool,
+    /// On if a reduction has yet to be reported to the peer (`TCP_ECN_QUEUE_CWR`).
+    untold: Switch,
+}
+
 /// State of RACK-TLP and of the components that it controls.
 #[derive(Clone, Debug)]
 pub struct Rack {
@@ -152,17 +164,11 @@ pub struct Rack {
     /// Time at which the pacer releases the next segment, while one waits.
     wake: Option<Instant>,
     min_rtt: MinRtt,
-    state: CaState,
-    /// `snd_nxt` when the state began: the episode ends when that number is acknowledged.
-    high: Seq,
+    phase: Phase,
     newest: Newest,
     reordering: Reordering,
     prr: Prr,
     undo: Undo,
-    /// True if a timeout may still turn out to be spurious.
-    frto: bool,
-    /// On if a reduction has yet to be reported to the peer (`TCP_ECN_QUEUE_CWR`).
-    untold: Switch,
     /// True if the peer reneged on earlier reports.
     reneged: bool,
     peer: Peer,
@@ -205,14 +211,11 @@ impl Rack {
             pacer: Pacer::default(),
             wake: None,
             min_rtt,
-            state: CaState::Open,
-            high: s.snd_nxt(),
+            phase: Phase { state: CaState::Open, high: s.snd_nxt(), frto: false, untold: Switch::Off },
             newest: Newest::default(),
             reordering: Reordering::new(common.dupack_threshold),
             prr: Prr::default(),
             undo: Undo::default(),
-            frto: false,
-            untold: Switch::Off,
             reneged: false,
             peer,
             probe: None,
@@ -252,7 +255,7 @@ impl Rack {
 
     /// Returns whether a reduction is to be reported to the peer (CWR), once.
     pub fn take_reduced(&mut self) -> Switch {
-        core::mem::replace(&mut self.untold, Switch::Off)
+        core::mem::replace(&mut self.phase.untold, Switch::Off)
     }
 
     /// Records that the pacer releases a segment.
@@ -273,7 +276,7 @@ impl Rack {
     }
 
     fn in_reduction(&self) -> bool {
-        matches!(self.state, CaState::Cwr | CaState::Recovery)
+        matches!(self.phase.state, CaState::Cwr | CaState::Recovery)
     }
 
     fn least_rtt(&self) -> Duration {
@@ -362,7 +365,7 @@ impl Rack {
             };
             let unused = self.usage.on_burst(now, &burst, s.rtt().rto());
             let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
-            if let Some(used) = unused.filter(|_| applies && self.state == CaState::Open && !unsent(s)) {
+            if let Some(used) = unused.filter(|_| applies && self.phase.state == CaState::Open && !unsent(s)) {
                 self.control.on_episode(now, Episode::Unused { used });
             }
         }
@@ -411,8 +414,8 @@ impl Rack {
         }
         match self.permit {
             Permit::All | Permit::Lost => {}
-            Permit::Trial if !s.snd_nxt().gt(self.high) && !self.can_try_new(s) => {
-                (self.permit, self.frto) = (Permit::All, false);
+            Permit::Trial if !s.snd_nxt().gt(self.phase.high) && !self.can_try_new(s) => {
+                (self.permit, self.phase.frto) = (Permit::All, false);
             }
             Permit::Trial | Permit::New | Permit::Nothing => return None,
         }
@@ -420,7 +423,7 @@ impl Rack {
         if sent.seq() != s.snd_una() && sent.end().since(s.snd_una()) > s.snd_wnd() {
             return None;
         }
-        let cause = if self.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
+        let cause = if self.phase.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
         Some(Hole::of(&sent, cause))
     }
 

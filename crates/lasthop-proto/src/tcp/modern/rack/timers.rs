@@ -59,7 +59,7 @@ impl Rack {
     /// Schedules a probe (RFC 8985 §7.2). `full` is the remaining retransmission timeout. Returns whether a probe is
     /// scheduled.
     fn schedule_probe(&mut self, s: &mut Stream, now: Instant, full: Duration) -> bool {
-        let steady = matches!(self.state, CaState::Open | CaState::Cwr);
+        let steady = matches!(self.phase.state, CaState::Open | CaState::Cwr);
         // Without SACK the response to a probe shows nothing.
         if !self.config.tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
             return false;
@@ -144,7 +144,7 @@ impl Rack {
         let (in_flight, lost) = (self.flight.in_flight(), self.rate.lost());
         self.detect(s, now);
         if self.flight.in_flight() != in_flight {
-            if self.state != CaState::Recovery {
+            if self.phase.state != CaState::Recovery {
                 self.enter_recovery(s, now, 0);
                 let found = self.rate.lost() > lost;
                 self.reduce(&Step {
@@ -162,7 +162,7 @@ impl Rack {
     /// Detects losses, regardless of deliveries; returns the time to wait for the rest.
     pub(super) fn detect(&mut self, s: &Stream, now: Instant) -> Option<Duration> {
         let srtt = s.rtt().srtt().unwrap_or(Duration::ZERO);
-        let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);
+        let window = self.reordering.window(self.phase.state, self.flight.sacked(), self.least_rtt(), srtt);
         let Self { flight, rate, control, newest, .. } = self;
         detect::detect(flight, newest, now, window, |flight, index| {
             Self::mark_lost(flight, rate, control, now, index);
@@ -173,11 +173,11 @@ impl Rack {
     /// oldest, and the rest as acknowledgments permit. `s.retries()` counts this timeout.
     pub fn on_retransmission_timeout(&mut self, s: &mut Stream, now: Instant) {
         let recurring = s.retries() > 1;
-        let was = self.state;
+        let was = self.phase.state;
         let fresh = matches!(was, CaState::Open | CaState::Disorder | CaState::Cwr);
         self.mark_overdue(now);
         let again = !(matches!(was, CaState::Open | CaState::Disorder)
-            || s.snd_una().ge(self.high)
+            || s.snd_una().ge(self.phase.high)
             || was == CaState::Loss && !recurring);
         if !again {
             self.undo.allow();
@@ -192,11 +192,11 @@ impl Rack {
         if was == CaState::Recovery {
             s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
-        self.state = CaState::Loss;
-        self.high = s.snd_nxt();
+        self.phase.state = CaState::Loss;
+        self.phase.high = s.snd_nxt();
         self.probe = None;
-        self.untold = Switch::On;
-        self.frto = self.config.frto.is_on() && (fresh || recurring);
+        self.phase.untold = Switch::On;
+        self.phase.frto = self.config.frto.is_on() && (fresh || recurring);
         self.rate.restart_round();
         self.forced = Some(Forced::Oldest);
         self.permit = Permit::Nothing;

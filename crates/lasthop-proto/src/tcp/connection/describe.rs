@@ -1,0 +1,24 @@
+//! The view of a connection for tools.
+
+use super::Connection;
+use crate::tcp::info::{OptionsInfo, TcpInfo};
+
+impl Connection {
+    /// Returns the state of the connection under the names of Linux's `struct tcp_info`. Meant for tools: it computes
+    /// each value on demand.
+    pub fn info(&self) -> TcpInfo {
+        let mut info = TcpInfo::of(self.state(), self.sender().stream());
+        self.sender().describe(&mut info);
+        info.options = OptionsInfo {
+            timestamps: self.timestamps.is_on(),
+            sack: self.sack.is_on(),
+            wscale: self.peer_shift > 0 || self.receiver.window_shift > 0,
+            ecn: self.ecn.is_on(),
+            ecn_seen: false,
+            snd_wscale: self.peer_shift,
+            rcv_wscale: 0,
+        };
+        self.receiver().describe(&mut info);
+        info
+    }
+}
