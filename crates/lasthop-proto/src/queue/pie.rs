@@ -111,7 +111,7 @@ impl Control {
     fn update(&mut self, config: &PieConfig, target: u64, backlog: u64) {
         let (delay, before) = (self.delay, self.delay_before);
         let may_decay = delay != 0 || backlog == 0;
-        let scaled = |gain: u32| (u64::from(gain) * (CERTAIN / TICKS_PER_SECOND)) >> 4;
+        let scaled = |gain: u32| u64::from(gain) * (CERTAIN / TICKS_PER_SECOND) / 16;
         let shift = self.gain_shift();
         let (alpha, beta) = (scaled(config.alpha) >> shift, scaled(config.beta) >> shift);
         let part = |gain: u64, from: u64, to: u64| i128::from(gain) * (i128::from(to) - i128::from(from));
