@@ -91,8 +91,14 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
         EcnMode::Off => 0,
         EcnMode::On => 1,
         EcnMode::Passive => 2,
+        EcnMode::Accurate => 3,
+        EcnMode::AccuratePassive => 5,
     };
     let mut values = vec![("net/ipv4/tcp_ecn", ecn.to_string())];
+    if ecn > 2 {
+        // The counts in the flags only.
+        values.push(("net/ipv4/tcp_ecn_option", "0".to_owned()));
+    }
     if config.receiver.tunes_itself() {
         // Minimum, initial and maximum size: the first two are the kernel's defaults.
         values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receiver.receive_buffer)));

@@ -80,7 +80,8 @@ keys! {
         send_autotune;
         /// acknowledge before the application reads (4.4BSD)
         ack_before_read;
-        /// RFC 3168: `passive` accepts, `on` also offers it ([ecn](models/ecn.md)); default with `prague`: `on`
+        /// `passive` accepts, `on` offers RFC 3168; `accurate-passive`, `accurate` RFC 9768 ([ecn](models/ecn.md)); default
+        /// with `prague`: `on`
         ecn;
         /// of the receiver: `rfc3168`; `per-packet`: the echo tells the mark of the newest packet, as
         /// [`prague`](models/prague.md) needs it

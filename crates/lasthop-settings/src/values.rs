@@ -472,7 +472,9 @@ choices! {
     Push { "never" = Never, "bursts" = Bursts }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
-    EcnMode { "off" = Off, "passive" = Passive, "on" = On }
+    EcnMode {
+        "off" = Off, "passive" = Passive, "on" = On, "accurate" = Accurate, "accurate-passive" = AccuratePassive,
+    }
     EcnEcho { "rfc3168" = Rfc3168, "per-packet" = PerPacket }
     QueueKind {
         "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware, "pie" = Pie, "dualpi2" = DualPi2,

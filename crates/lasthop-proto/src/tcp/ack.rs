@@ -20,6 +20,15 @@ pub struct Ack<'a> {
     pub ece: Switch,
 }
 
+/// Count of marked packets in a segment (RFC 9768).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// The count, modulo 8.
+    pub count: u8,
+    /// True if the segment's timestamp is newer than any before.
+    pub is_fresh: bool,
+}
+
 /// Fields of a segment that concern the sender besides [`Ack`].
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
@@ -33,6 +42,8 @@ pub struct Incoming<'a> {
     pub seq: Seq,
     /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,
+    /// The peer's count of marks, under accurate ECN.
+    pub marks: Option<Marks>,
 }
 
 /// Result of processing the peer's acknowledgment.

@@ -1,5 +1,6 @@
 //! One end of a TCP connection: handshake, data in both directions, close and reset (RFC 9293 §3.3.2, §3.10.7).
 
+mod accurate;
 mod arrivals;
 mod describe;
 mod handshake;
@@ -11,6 +12,7 @@ mod segments;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use self::accurate::Accurate;
 pub use self::options::Keepalive;
 use self::options::KeepaliveState;
 use super::config::{Switch, TcpConfig};
@@ -99,6 +101,8 @@ pub struct Connection {
     sack: Switch,
     /// On if both ends have negotiated ECN (RFC 3168 §6.1.1).
     ecn: Switch,
+    /// State of accurate ECN (RFC 9768), if both ends have negotiated it.
+    accurate: Option<Box<Accurate>>,
     /// On if both ends have negotiated acknowledgment congestion control (RFC 5690 §4.1).
     ack_congestion: Switch,
     timestamps: Switch,
@@ -107,7 +111,8 @@ pub struct Connection {
     plain: Switch,
     /// Latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
-    time_wait: Option<Instant>,
+    /// End of the wait for stray segments or for the peer's FIN; [`Instant::FAR_FUTURE`] without one.
+    time_wait: Instant,
     /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
     reset: Option<Reset>,
@@ -138,12 +143,13 @@ impl Connection {
             path_mss: None,
             sack: Switch::Off,
             ecn: Switch::Off,
+            accurate: None,
             ack_congestion: Switch::Off,
             timestamps: Switch::Off,
             extras: Extras::Any,
             plain: Switch::Off,
             ts_recent: 0,
-            time_wait: None,
+            time_wait: Instant::FAR_FUTURE,
             own_ack: Switch::Off,
             reset: None,
             watch,
@@ -304,7 +310,7 @@ impl Connection {
 
     fn finish(&mut self, event: Event) {
         self.state = State::Closed;
-        self.time_wait = None;
+        self.time_wait = Instant::FAR_FUTURE;
         self.keepalive = None;
         self.sender.report(event);
     }
@@ -390,8 +396,8 @@ impl Node<()> for Connection {
         if self.keepalive.is_some() {
             self.on_keepalive_timer(now);
         }
-        if self.time_wait.is_some_and(|at| at <= now) {
-            self.time_wait = None;
+        if self.time_wait <= now {
+            self.time_wait = Instant::FAR_FUTURE;
             self.state = State::Closed;
         }
         self.report_window();
@@ -415,7 +421,8 @@ impl Node<()> for Connection {
             return None;
         }
         let halves = earlier(self.sender.poll_deadline(), self.receiver.poll_deadline());
-        earlier(halves, earlier(self.time_wait, self.keepalive_timer()))
+        let time_wait = Some(self.time_wait).filter(|at| *at != Instant::FAR_FUTURE);
+        earlier(halves, earlier(time_wait, self.keepalive_timer()))
     }
 
     fn schedule_departure(&mut self, now: Instant, queued: Queued) {

@@ -47,6 +47,10 @@ pub struct TcpInfo {
     pub dsack_dups: u64,
     /// Segments delivered since the start, the SYN included.
     pub delivered: u64,
+    /// Segments that the peer reported as marked, under accurate ECN.
+    pub delivered_ce: u32,
+    /// Marked packets that arrived, under accurate ECN.
+    pub received_ce: u32,
     /// Rate, in bytes per second, at which segments are paced, or would be if the control does not pace.
     pub pacing_rate: u64,
     /// Window of the peer, in bytes.
@@ -129,6 +133,8 @@ impl TcpInfo {
             total_retrans: 0,
             dsack_dups: 0,
             delivered: u64::from(!s.is_opening()),
+            delivered_ce: 0,
+            received_ce: 0,
             pacing_rate: 0,
             snd_wnd: s.snd_wnd(),
             bytes_acked: s.acked(),

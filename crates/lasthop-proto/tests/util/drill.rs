@@ -3,7 +3,7 @@
 //!
 //! The first line has the options of the peer's SYN, and the role and settings of the connection:
 //! `server rtt 100 win 257 <mss 1000,sackOK,wscale 7>`. With `client` the connection opens actively, with `ecn` the
-//! peer offers ECN, with `unread` the application does not read. Each further line is a time in milliseconds after the
+//! peer offers ECN and with `accecn` accurate ECN, with `unread` the application does not read. Each further line is a time in milliseconds after the
 //! connection is established, and one of
 //!
 //! | line | meaning |
@@ -93,10 +93,13 @@ impl Drill {
         drill.end.fit_path(drill.now, 1460);
         let began = Instant::ZERO + Duration::from_nanos(START.as_nanos() - rtt.as_nanos());
         let options = header.find('<').map_or("", |at| &header[at..]);
-        let flags = match (is_client, header.contains(" ecn ")) {
-            (true, _) => "S.",
-            (false, true) => "SEW",
-            (false, false) => "S",
+        let accurate = header.contains(" accecn ");
+        let flags = match is_client {
+            true if accurate => "SW.",
+            true => "S.",
+            false if accurate => "SEWA",
+            false if header.contains(" ecn ") => "SEW",
+            false => "S",
         };
         let syn = drill.segment(&format!("{flags} 0:0(0) ack 1 win 65535 {options}"));
         if is_client {
@@ -114,7 +117,8 @@ impl Drill {
                 let val = syn.tcp().unwrap().options.timestamps.unwrap().val;
                 format!("<TS val {val} ecr {}>", began.as_nanos() / 1_000_000 + 1)
             });
-            let line = format!(". 1:1(0) ack 1 win {} {}", drill.window, echo.unwrap_or_default());
+            let flags = if accurate { "[ect0] W." } else { "." };
+            let line = format!("{flags} 1:1(0) ack 1 win {} {}", drill.window, echo.unwrap_or_default());
             let ack = drill.segment(&line);
             drill.deliver(ack);
         }
@@ -170,6 +174,8 @@ impl Drill {
                 "received" => info.receiver.bytes_received.to_string(),
                 "delivered" => info.delivered.to_string(),
                 "mss" => info.snd_mss.to_string(),
+                "delivered_ce" => info.delivered_ce.to_string(),
+                "received_ce" => info.received_ce.to_string(),
                 _ => panic!("unknown value `{name}`"),
             };
             assert!(found == value, "{name}: expected {value}, found {found}");

@@ -39,7 +39,7 @@ pub enum RttRule {
     Linux,
 }
 
-/// Explicit congestion notification (RFC 3168).
+/// Explicit congestion notification (RFC 3168, RFC 9768).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnMode {
     /// Neither offered nor accepted.
@@ -48,6 +48,12 @@ pub enum EcnMode {
     Passive,
     /// Offered, and accepted.
     On,
+    /// Accurate ECN (RFC 9768) offered and accepted, and the classic kind accepted. Requires a modern sender; with a
+    /// classic one it is [`Self::On`].
+    Accurate,
+    /// Accurate ECN or the classic kind accepted if the peer makes the offer. Requires a modern sender; with a classic
+    /// one it is [`Self::Passive`].
+    AccuratePassive,
 }
 
 /// Congestion control of acknowledgments.

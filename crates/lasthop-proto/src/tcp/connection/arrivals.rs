@@ -4,7 +4,7 @@ use super::{Connection, Reset, State};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
-use crate::tcp::ack::{Ack, AckVerdict, Incoming};
+use crate::tcp::ack::{Ack, AckVerdict, Incoming, Marks};
 use crate::tcp::config::Switch;
 use crate::tcp::receiver::Arrival;
 use crate::tcp::sender::Seen;
@@ -67,7 +67,7 @@ impl Connection {
                     self.reset = Some(Reset::Answer(Seq(0), Some(segment.seq + packet.seq_len())));
                 }
             }
-            State::Listen => self.on_listen(segment),
+            State::Listen => self.on_listen(packet, segment),
             State::SynSent => self.on_syn_sent(now, packet, segment),
             State::TimeWait => self.on_synchronized(now, packet, segment),
             _ if self.receiver.is_linux() => self.on_synchronized_as_linux(now, packet, segment),
@@ -112,6 +112,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        self.see_mark(packet);
         if self.state != State::SynReceived && !self.sender.is_plausible(segment.ack) {
             // Nothing in it can be trusted, its timestamp included (RFC 5961 §5).
             self.challenge(now);
@@ -124,6 +125,7 @@ impl Connection {
                 self.reset = Some(Reset::Answer(segment.ack, None));
                 return;
             }
+            self.check_third_ack(segment);
             self.establish(now);
         }
         if !self.brings_data_only(packet, segment) {
@@ -179,7 +181,7 @@ impl Connection {
     pub(super) fn on_reset(&mut self) {
         if self.state == State::TimeWait {
             self.state = State::Closed;
-            self.time_wait = None;
+            self.time_wait = Instant::FAR_FUTURE;
         } else {
             self.finish(Event::Aborted);
         }
@@ -208,7 +210,7 @@ impl Connection {
             self.challenge(now);
         }
         if self.state == State::TimeWait {
-            self.time_wait = Some(now + self.config.common.time_wait);
+            self.time_wait = now + self.config.common.time_wait;
         }
     }
 
@@ -253,8 +255,11 @@ impl Connection {
             eln: if options.eln { Switch::On } else { Switch::Off },
             ece: if self.ecn.is_on() && echoes_mark(segment.flags) { Switch::On } else { Switch::Off },
         };
+        let marks = if self.accurate.is_some() { self.marks_reported(segment) } else { None };
+        let fresh = || options.timestamps.is_some_and(|ts| Seq(ts.val).gt(Seq(self.ts_recent)));
+        let marks = marks.map(|count| Marks { count, is_fresh: self.timestamps.is_on() && fresh() });
         let window = u32::from(segment.window) << shift;
-        let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
+        let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed, marks };
         let before = self.sender.stream().una_pos();
         let verdict = self.sender.on_ack(now, &incoming);
         if verdict == AckVerdict::Taken {
@@ -300,7 +305,7 @@ impl Connection {
 
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.time_wait = Some(now + self.config.common.time_wait);
+        self.time_wait = now + self.config.common.time_wait;
         self.sender.report(Event::Closed);
     }
 

@@ -18,6 +18,8 @@ impl Connection {
             snd_wscale: self.peer_shift,
             rcv_wscale: 0,
         };
+        info.options.ecn |= self.accurate.is_some();
+        info.received_ce = self.marks_received();
         self.receiver().describe(&mut info);
         info
     }

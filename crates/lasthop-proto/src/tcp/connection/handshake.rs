@@ -7,7 +7,7 @@ use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
 use crate::time::Instant;
 
 impl Connection {
-    pub(super) fn on_listen(&mut self, segment: &Segment) {
+    pub(super) fn on_listen(&mut self, packet: &Packet, segment: &Segment) {
         if segment.flags.has(Flags::RST) {
             return;
         }
@@ -15,7 +15,7 @@ impl Connection {
             self.reset = Some(Reset::Answer(segment.ack, None));
         } else if segment.flags.has(Flags::SYN) {
             // Data on a SYN is not kept: the peer retransmits it.
-            self.negotiate(segment);
+            self.negotiate(packet, segment);
             self.receiver.on_syn(segment.seq);
             if self.timestamps.is_on() {
                 self.receiver.answer_syn();
@@ -42,7 +42,7 @@ impl Connection {
         if !segment.flags.has(Flags::SYN) {
             return;
         }
-        self.negotiate(segment);
+        self.negotiate(packet, segment);
         self.receiver.on_syn(segment.seq);
         self.receiver.ack_now();
         if acks {
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Adopts the options that both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
-    pub(super) fn negotiate(&mut self, segment: &Segment) {
+    pub(super) fn negotiate(&mut self, packet: &Packet, segment: &Segment) {
         let options = &segment.options;
         self.peer_mss = u32::from(options.mss.unwrap_or(536));
         if let (Some(ours), Some(theirs)) = (self.config.receiver.offered_scale(), options.window_scale) {
@@ -77,7 +77,9 @@ impl Connection {
         } else {
             self.sender.do_without_sack();
         }
-        self.ecn = self.agrees_on_ecn(segment.flags);
+        if !self.negotiate_accurate(segment.flags, packet.ecn) {
+            self.ecn = self.agrees_on_ecn(segment.flags);
+        }
         self.receiver.agree(self.sack, self.ecn);
         if self.config.controls_acks() && options.ack_congestion == Some(AckCongestionOption::Permitted) {
             self.ack_congestion = Switch::On;
@@ -94,7 +96,7 @@ impl Connection {
             Switch::On => Extras::Timestamps,
             Switch::Off => Extras::None,
         };
-        let plain = !self.ack_congestion.is_on() && !self.ecn.is_on();
+        let plain = !self.ack_congestion.is_on() && !self.ecn.is_on() && self.accurate.is_none();
         self.plain = if plain { Switch::On } else { Switch::Off };
         if self.receiver.is_linux() && self.config.common.timestamps.is_on() && !self.timestamps.is_on() {
             // The space of timestamps carries payload (Linux `tcp_current_mss`).
@@ -110,8 +112,10 @@ impl Connection {
         let accepts = flags.has(Flags::ACK);
         let agreed = match self.config.common.ecn {
             EcnMode::Off => false,
-            EcnMode::Passive if accepts => false,
-            EcnMode::Passive | EcnMode::On => flags.has(Flags::ECE) && flags.has(Flags::CWR) != accepts,
+            EcnMode::Passive | EcnMode::AccuratePassive if accepts => false,
+            EcnMode::Passive | EcnMode::AccuratePassive | EcnMode::On | EcnMode::Accurate => {
+                flags.has(Flags::ECE) && flags.has(Flags::CWR) != accepts
+            }
         };
         if agreed { Switch::On } else { Switch::Off }
     }

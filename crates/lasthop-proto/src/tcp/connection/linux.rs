@@ -28,6 +28,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        self.see_mark(packet);
         if self.state == State::SynReceived {
             let s = self.sender.stream();
             if segment.ack.le(s.snd_una()) || segment.ack.gt(s.snd_max()) {
@@ -35,6 +36,7 @@ impl Connection {
                 return;
             }
             self.note_timestamp(&segment);
+            self.check_third_ack(&segment);
             self.establish(now);
         }
         if self.brings_data_only(packet, &segment) {

@@ -97,6 +97,8 @@ impl Connection {
         }
         if self.ecn.is_on() {
             self.put_marks(place, turn);
+        } else if self.accurate.is_some() {
+            self.put_count(place, len == 0);
         }
         if len > 0 {
             self.receiver.on_data_sent(now);
@@ -236,11 +238,16 @@ impl Connection {
         if self.config.common.timestamps.is_on() && offers(self.timestamps) {
             options.timestamps = Some(self.current_timestamps(now));
         }
+        let accurate = self.accurate_syn_flags(answers);
         let (ack, flags) = match answers {
+            true if accurate.is_some() => {
+                (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(accurate.unwrap_or_default()))
+            }
+            false if accurate.is_some() => (Seq(0), Flags::SYN.with(accurate.unwrap_or_default())),
             true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
             true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
             // A path may drop packets that offer ECN, so a retransmission does not (RFC 3168 §6.1.1.1).
-            false if self.config.common.ecn == EcnMode::On && cause == Cause::Handshake => {
+            false if self.offers_classic_ecn() && cause == Cause::Handshake => {
                 (Seq(0), Flags::SYN.with(Flags::ECE).with(Flags::CWR))
             }
             false => (Seq(0), Flags::SYN),
@@ -249,5 +256,14 @@ impl Connection {
         let mut packet = self.packet(Segment { seq, ack, window, flags, options }, 0, cause);
         packet.header_len = self.header_len(&options, 0);
         packet
+    }
+
+    /// Returns whether SYNs offer ECN of RFC 3168.
+    fn offers_classic_ecn(&self) -> bool {
+        match self.config.common.ecn {
+            EcnMode::On => true,
+            EcnMode::Accurate => self.config.sender.modern().is_none(),
+            EcnMode::Off | EcnMode::Passive | EcnMode::AccuratePassive => false,
+        }
     }
 }

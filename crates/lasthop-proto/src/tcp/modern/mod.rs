@@ -150,7 +150,8 @@ impl Sending for Modern {
     fn on_ack(&mut self, s: &mut Stream, now: Instant, incoming: &Incoming, window_before: u32) {
         if let Some(rack) = &mut self.rack {
             let has_more = incoming.seq_len > 0 || s.snd_wnd() != window_before;
-            rack.on_ack(s, now, &Arrival { ack: &incoming.ack, echoed: incoming.echoed, has_more });
+            let Incoming { ack, echoed, marks, .. } = incoming;
+            rack.on_ack(s, now, &Arrival { ack, echoed: *echoed, marks: *marks, has_more });
         }
     }
 

@@ -399,6 +399,18 @@ impl Receiver {
         linux.table = Table::default();
     }
 
+    /// Makes the acknowledgment of the data being processed leave at once (`ICSK_ACK_NOW`).
+    pub fn hasten(&mut self, has_data: bool) {
+        if self.linux.is_linux() {
+            self.linux.begin(&self.config);
+            if let Some(linux) = self.linux.kept_mut() {
+                linux.at_once = Switch::On;
+            }
+        } else if has_data {
+            self.due = AckDue::Now;
+        }
+    }
+
     /// Answers a segment that is not acceptable, at once and in addition to counted acknowledgments
     /// (`tcp_send_dupack`).
     pub fn answer_old(&mut self, seq: Seq, end: Seq) {

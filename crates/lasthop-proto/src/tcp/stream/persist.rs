@@ -19,8 +19,8 @@ const MOST_DOUBLINGS: u32 = 10;
 /// State of the probes of a closed window.
 #[derive(Clone, Debug)]
 pub(super) struct Persist {
-    /// Time of the next probe.
-    timer: Option<Instant>,
+    /// Time of the next probe; [`Instant::FAR_FUTURE`] without one.
+    timer: Instant,
     /// Number of consecutive probes.
     probes: u32,
     /// Number of probes since the last segment from the peer.
@@ -30,7 +30,12 @@ pub(super) struct Persist {
 
 impl Persist {
     /// State while the window is open.
-    pub const NONE: Self = Self { timer: None, probes: 0, unanswered: 0, due: Switch::Off };
+    pub const NONE: Self = Self { timer: Instant::FAR_FUTURE, probes: 0, unanswered: 0, due: Switch::Off };
+
+    #[inline]
+    fn is_running(&self) -> bool {
+        self.timer != Instant::FAR_FUTURE
+    }
 }
 
 impl Stream {
@@ -84,7 +89,7 @@ impl Stream {
         if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
             self.set_window(incoming.window, incoming.seq, incoming.ack.ack);
             if incoming.window > 0 {
-                self.persist.timer = None;
+                self.persist.timer = Instant::FAR_FUTURE;
                 self.persist.probes = 0;
             }
         }
@@ -108,7 +113,7 @@ impl Stream {
         let Some(next) = self.next_len().filter(|next| *next > 0) else { return };
         if next <= self.snd_wnd {
             self.persist = Persist::NONE;
-        } else if self.persist.timer.is_some() || self.persist.probes > 0 {
+        } else if self.persist.is_running() || self.persist.probes > 0 {
             self.persist.due = Switch::Off;
             self.start_persist(now);
         }
@@ -144,7 +149,7 @@ impl Stream {
             && ack == self.snd_max
             && window == self.snd_wnd
             && window > 0
-            && self.persist.timer.is_none()
+            && !self.persist.is_running()
             && self.may_update_window(seq, ack, window)
     }
 
@@ -177,13 +182,13 @@ impl Stream {
     /// Returns the time at which the persist timer expires.
     #[inline]
     pub fn persist_timer(&self) -> Option<Instant> {
-        self.persist.timer
+        self.persist.is_running().then_some(self.persist.timer)
     }
 
     /// Handles an expiry of the persist timer.
     pub fn on_persist_timer(&mut self, now: Instant) {
-        if self.persist.timer.is_some_and(|at| at <= now) {
-            self.persist.timer = None;
+        if self.persist.timer <= now {
+            self.persist.timer = Instant::FAR_FUTURE;
             self.persist.due = Switch::On;
             let outlasted = self.live.is_some() && self.outlasts_user(now, self.persist.probes == 0);
             if outlasted || self.persist.unanswered >= self.config.common.max_retries {
@@ -204,7 +209,7 @@ impl Stream {
     pub fn wait_for_window(&mut self, now: Instant, new: &NewData, limits: bool) {
         let taken_back = self.snd_wnd == 0 && self.snd_nxt == self.snd_una;
         let waits = self.is_idle() && limits || taken_back;
-        if waits && new.in_buffer > 0 && self.persist.timer.is_none() && !self.probe_is_due() {
+        if waits && new.in_buffer > 0 && !self.persist.is_running() && !self.probe_is_due() {
             self.rto_timer = None;
             self.start_persist(now);
         }
@@ -219,7 +224,7 @@ impl Stream {
         }
         let least = if matches!(self.config.common.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
         let most = if linux { self.config.common.rto_max } else { PERSIST.1 };
-        self.persist.timer = Some(self.rtt.deadline_after(now, span.max(least).min(most)));
+        self.persist.timer = self.rtt.deadline_after(now, span.max(least).min(most));
     }
 
     /// Returns the probe that is due, if there is data to probe with. The probe of a closed window is recorded as sent,

@@ -3,7 +3,7 @@
 use super::{Origin, Permit, Rack};
 use crate::packet::SackBlock;
 use crate::seq::Seq;
-use crate::tcp::ack::Ack;
+use crate::tcp::ack::{Ack, Marks};
 use crate::tcp::congestion::control::{AckSample, CaState};
 use crate::tcp::modern::delivery_rate::Candidate;
 use crate::tcp::modern::prr::Step;
@@ -17,6 +17,8 @@ pub struct Arrival<'a> {
     pub ack: &'a Ack<'a>,
     /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,
+    /// The peer's count of marks, under accurate ECN.
+    pub marks: Option<Marks>,
     /// True if the segment carries data, or moves the window.
     pub has_more: bool,
 }
@@ -96,6 +98,7 @@ impl Rack {
         }
         self.take_sacks(s, now, arrival.ack, &mut news);
         if was_out == 0 {
+            self.weigh_marks(arrival, &mut news);
             if news.duplicate {
                 self.judge(s, now, &mut news);
             }
@@ -107,12 +110,13 @@ impl Rack {
         } else {
             self.take_cumulative(s, now, prior_highest, &mut news);
         }
+        self.weigh_marks(arrival, &mut news);
         let delayed = self.is_maybe_delayed(s, &news, prior_sacked);
         let rtt = self.sample_rtt(s, now, delayed, &mut news);
         if let Some(newest) = &news.newest {
             self.reordering.on_ack(self.rate.prior_delivered(newest), self.rate.delivered());
         }
-        if self.config.congestion.algorithm().scalable {
+        if self.config.congestion.algorithm().scalable && arrival.marks.is_none() {
             news.marked = self.echoes.count(news.delivered, news.ece);
             news.ece = news.marked > 0;
         }
@@ -127,6 +131,21 @@ impl Rack {
         }
         self.tell(s, now, &news, &Told { rtt, delayed, prior_in_flight, prior_lost });
         self.permit = news.rexmit.unwrap_or(Permit::New);
+    }
+
+    /// Evaluates the peer's count of marks (`tcp_accecn_process`). A count that may have wrapped since the last one counts
+    /// as if it had, as often as the delivered segments permit.
+    #[inline]
+    fn weigh_marks(&mut self, arrival: &Arrival, news: &mut News) {
+        if let Some(marks) = arrival.marks
+            && (news.acked > 0 || news.sacked || marks.is_fresh)
+        {
+            let new = u32::from(marks.count).wrapping_sub(self.echoes.delivered_ce) & 7;
+            let new = if news.delivered <= 7 { new } else { news.delivered - ((news.delivered - new) & 7) };
+            self.echoes.delivered_ce = self.echoes.delivered_ce.wrapping_add(new);
+            news.marked = new.min(news.delivered);
+            news.ece |= new > 0;
+        }
     }
 
     /// Processes SACK blocks, duplicate SACKs among them (Linux `tcp_sacktag_write_queue`).

@@ -18,9 +18,10 @@ impl Rack {
         info.flight.retrans = self.flight.resent();
         info.min_rtt = self.min_rtt.get();
         info.reordering = self.reordering.degree();
-        info.total_retrans = self.copies.sent;
-        info.dsack_dups = self.copies.reported;
+        info.total_retrans = self.copies.sent.into();
+        info.dsack_dups = self.copies.reported.into();
         info.delivered = self.rate.delivered();
+        info.delivered_ce = self.echoes.delivered_ce;
         info.pacing_rate = self.control.pacing().map_or_else(|| self.unpaced_rate(s), |pacing| pacing.rate);
     }
 }

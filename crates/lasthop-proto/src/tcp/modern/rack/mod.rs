@@ -91,15 +91,15 @@ struct Batch {
 #[derive(Clone, Copy, Default, Debug)]
 struct Copies {
     /// Segments retransmitted.
-    sent: u64,
+    sent: u32,
     /// Segments that the peer reports as duplicates.
-    reported: u64,
+    reported: u32,
 }
 
 impl Copies {
     /// Counts `copies` reported duplicates, and returns their origin.
     fn report(&mut self, copies: u32) -> Origin {
-        self.reported += u64::from(copies);
+        self.reported = self.reported.saturating_add(copies);
         if self.reported > self.sent { Origin::Network } else { Origin::Sender }
     }
 }
@@ -508,7 +508,7 @@ impl Rack {
                 self.batch.first |= out == 0;
             }
             Some(index) => {
-                self.copies.sent += 1;
+                self.copies.sent = self.copies.sent.saturating_add(1);
                 if forced == Some(Forced::Probe) {
                     self.flight.repeat(index, now, snapshot);
                 } else {
