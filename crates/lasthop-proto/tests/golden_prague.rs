@@ -94,12 +94,15 @@ fn mark(number: usize, packet: &mut Packet) -> bool {
     true
 }
 
-/// With delayed acknowledgments and without, the sender learns the exact number of marked segments. The echoes are ECE;
-/// CWR does not end them.
+/// With delayed acknowledgments and without, the sender learns the exact number of marked segments: from an echo per
+/// packet, ECE that CWR does not end, or from the counts of accurate ECN (RFC 9768).
 #[test]
 fn marks_are_counted() {
-    for delayed_ack in [DelayedAck::Linux, DelayedAck::Off] {
+    let ways =
+        [(DelayedAck::Linux, EcnMode::On), (DelayedAck::Off, EcnMode::On), (DelayedAck::Linux, EcnMode::Accurate)];
+    for (delayed_ack, mode) in ways {
         let config = prague().with(|c| {
+            c.common.ecn = mode;
             c.receiver.delayed_ack = delayed_ack;
             if delayed_ack == DelayedAck::Off {
                 c.receiver.sack_compression = lasthop_proto::tcp::config::SackCompression::Off;
@@ -122,7 +125,12 @@ fn marks_are_counted() {
             marked += u64::from(packet.len > 0 && packet.ecn == Ecn::Ce);
         }
         assert!(data == 300 && marked > 60, "{data} {marked}");
-        assert_eq!(*MARKED.lock().unwrap(), marked, "{delayed_ack:?}");
+        assert_eq!(*MARKED.lock().unwrap(), marked, "{delayed_ack:?}, {mode:?}");
+        assert!(path.sent.iter().skip(3).all(|sent| sent.2.ecn == Ecn::Ect1), "{mode:?}");
+        if mode == EcnMode::Accurate {
+            assert_eq!(path.ends[0].info().delivered_ce, marked as u32);
+            continue;
+        }
         let echoes = path.of(Side::Acceptor, false).filter(|ack| ack.tcp().unwrap().flags.has(Flags::ECE)).count();
         assert!(echoes > 20, "{echoes}");
     }

@@ -81,6 +81,14 @@ enum Reset {
     Active,
 }
 
+/// Reports of changes of the congestion window.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    is_on: Switch,
+    /// Congestion window and slow-start threshold as reported last, in bytes.
+    window: (u32, u32),
+}
+
 /// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number; the
 /// connection handles only lengths.
 #[derive(Clone, Debug)]
@@ -116,8 +124,7 @@ pub struct Connection {
     /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
     reset: Option<Reset>,
-    watch: Switch,
-    watched: (u32, u32),
+    watch: Watch,
     /// Start of the current count of challenge acknowledgments.
     challenged_at: Instant,
     /// Number of challenge acknowledgments since.
@@ -152,8 +159,7 @@ impl Connection {
             time_wait: Instant::FAR_FUTURE,
             own_ack: Switch::Off,
             reset: None,
-            watch,
-            watched: (0, 0),
+            watch: Watch { is_on: watch, window: (0, 0) },
             challenged_at: Instant::ZERO,
             challenges: 0,
             keepalive: None,
@@ -323,10 +329,10 @@ impl Connection {
 
     #[inline(always)]
     fn report_window(&mut self) {
-        if self.watch.is_on() {
+        if self.watch.is_on.is_on() {
             let window = self.window();
-            if window != self.watched {
-                self.watched = window;
+            if window != self.watch.window {
+                self.watch.window = window;
                 self.sender.report(Event::Window { cwnd: window.0, ssthresh: window.1 });
             }
         }

@@ -142,9 +142,10 @@ impl Connection {
     /// Sets the ECN field and the count of a segment being sent; every one is ECN-capable (`tcp_accecn_set_ace`).
     #[inline(never)]
     pub(super) fn put_count(&mut self, packet: &mut Packet, pure: bool) {
+        let capable = if self.is_scalable() { Ecn::Ect1 } else { Ecn::Ect0 };
         let Some(accurate) = &mut self.accurate else { return };
         if accurate.usable.is_on() {
-            packet.ecn = Ecn::Ect0;
+            packet.ecn = capable;
         }
         let reflects = core::mem::replace(&mut accurate.reflects, Switch::Off).is_on() && pure;
         let count = if reflects {

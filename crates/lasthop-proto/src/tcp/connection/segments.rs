@@ -105,6 +105,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether the congestion control is scalable: its segments are ECT(1).
+    pub(super) fn is_scalable(&self) -> bool {
+        self.config.sender.modern().is_some_and(|modern| modern.congestion.algorithm().scalable)
+    }
+
     /// Sets the ECN fields of a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time,
     /// and CWR on the first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are
     /// ECT(0) if they are subject to congestion control (RFC 5690 §4.1). All segments of a scalable congestion control
@@ -117,7 +122,7 @@ impl Connection {
         } else if turn == Some(Turn::Again) {
             self.sender.on_sent_again();
         }
-        if self.config.sender.modern().is_some_and(|modern| modern.congestion.algorithm().scalable) {
+        if self.is_scalable() {
             packet.ecn = Ecn::Ect1;
         }
         if let Body::Tcp(segment) = &mut packet.body {
