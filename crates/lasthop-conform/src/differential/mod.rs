@@ -3,7 +3,7 @@
 //! A [`Case`] is a seeded list of stimuli with times: segments and socket calls. [`generate`] draws it by running
 //! lasthop, so that acknowledgments cover data that a stack has sent. [`Player`] leads a case through a stack in virtual
 //! time, `kernel::live` through the kernel in real time. [`compare`] finds the first difference, [`shrunk`] lists
-//! shorter cases, and [`write`] writes a case as a script with the reference's segments as expectation.
+//! shorter cases, and [`write()`] writes a case as a script with the reference's segments as expectation.
 
 mod case;
 mod compare;
