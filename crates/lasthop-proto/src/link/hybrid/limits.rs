@@ -53,11 +53,6 @@ pub(super) fn frames_in_flight(rate: u64, trip: Duration) -> u64 {
     (bits / u128::from(FRAME_BITS)).min(1 << 40) as u64
 }
 
-/// Returns the time that a full frame takes at that rate.
-pub(super) fn frame_time(rate: u64) -> Duration {
-    Duration::from_nanos(FRAME_BITS * 1_000_000_000 / rate.max(1))
-}
-
 /// Returns the number of full packets that fit into a third of `memory` bytes, at least 128, at most those that the
 /// other end can identify.
 pub(super) fn third(memory: u64) -> u64 {

@@ -61,6 +61,7 @@ use self::code::{Decoder, Encoder};
 use self::couple::Couples;
 use self::feedback::Account;
 use self::ingress::Ingress;
+use self::pace::time_at;
 use self::path::Path;
 use self::receiver::Receiver;
 use self::redundancy::Due;
@@ -284,24 +285,22 @@ impl<I: Item> Hop<I> {
 
     /// Returns the parameters of the repair of losses on a path.
     fn repair_rule(&self, now: Instant, path: PathId) -> RepairRule {
-        let (plan, rate) = if self.is_multipath() {
-            (self.plan_among(now), self.total_rate())
+        let (plan, rate, path) = if self.is_multipath() {
+            (self.plan_among(now), self.total_rate(), self.best_path(now, None))
         } else {
-            (self.plan_ahead(now, path), self.path(path).control.rate())
+            (self.plan_ahead(now, path), self.path(path).control.rate(), path)
         };
-        let path = self.path(if self.is_multipath() { self.best_path(now, None) } else { path });
-        let frame = path.control.pacer.time_for(1500);
-        let span_frame = if self.is_multipath() { limits::frame_time(rate) } else { frame };
+        let path = self.path(path);
         let rounds = path.control.repeats(now);
         RepairRule {
             trip: self.longest_trip(),
             patience: path.detector.patience(),
-            frame,
+            frame: path.control.pacer.time_for(1500),
             wait: self.longest_wait(path),
             most: if self.is_airmail() || rounds <= 1 { 1 } else { u8::MAX },
             rounds,
             rate,
-            code: plan.map_or(Duration::ZERO, |plan| span_frame.saturating_mul(plan.span)),
+            code: plan.map_or(Duration::ZERO, |plan| time_at(rate, 1500).saturating_mul(plan.span)),
         }
     }
 }

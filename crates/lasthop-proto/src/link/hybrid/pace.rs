@@ -87,7 +87,7 @@ impl Pacer {
 }
 
 /// Returns the transmission time of `bytes` bytes at `rate` bits per second.
-fn time_at(rate: u64, bytes: u32) -> Duration {
+pub(super) fn time_at(rate: u64, bytes: u32) -> Duration {
     Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(rate.max(1)))
 }
 

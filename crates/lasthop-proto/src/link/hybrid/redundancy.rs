@@ -94,10 +94,12 @@ impl<I: Item> Hop<I> {
 
     /// Returns the plan of the coded frames among new packets on several paths, if there are any.
     pub(super) fn plan_among(&self, now: Instant) -> Option<Plan> {
-        if self.config.repair != Repair::Adaptive || self.multipath != Multipath::Bond {
+        // Most paths lose nothing: then the rest is not computed for each packet.
+        let codes = self.config.repair == Repair::Adaptive && self.multipath == Multipath::Bond;
+        if !codes || !self.paths.iter().any(|path| path.budget.is_on(now)) {
             return None;
         }
-        let usable = || self.path_ids().filter(|path| self.is_usable(*path)).map(|path| self.path(path));
+        let usable = || self.usable().map(|path| self.path(path));
         let trip = usable().map(|path| path.detector.shortest()).min()?;
         let (mut rate, mut lost, mut runs) = (0_u128, 0, 0);
         for Path { control, budget, .. } in usable() {
@@ -139,16 +141,9 @@ impl<I: Item> Hop<I> {
             sum.add_scaled(coefficient(key, symbol), &item.encode(label));
             (bytes, count) = (item.bytes().max(bytes), count + 1);
         }
-        if count == 0 {
+        if count == 0 || !self.spend_on_code(now, path, bytes) {
             return None;
         }
-        let state = self.path_mut(path);
-        let time = state.control.pacer.time_for(bytes);
-        if !state.budget.allows(now, time) {
-            return None;
-        }
-        state.budget.spend(now, time);
-        state.budget.on_coded(now);
         self.counters.redundant += 1;
         let frame = Frame::Repair(Window { first, count }, key, sum);
         Some(self.send(now, path, frame, None, Why::Redundancy, bytes + 2))
@@ -183,19 +178,26 @@ impl<I: Item> Hop<I> {
             return None;
         };
         let (key, sum, bytes) = self.encoder.combine(window, due.sent);
-        if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
-            let Path { control, budget, .. } = &mut self.paths[path.index()];
-            let time = control.pacer.time_for(bytes);
-            if !budget.allows(now, time) {
-                self.coded = None;
-                return None;
-            }
-            budget.spend(now, time);
-            budget.on_coded(now);
+        let is_charged = (adaptive || self.is_airmail()) && due.why == Why::Redundancy;
+        if is_charged && !self.spend_on_code(now, path, bytes) {
+            self.coded = None;
+            return None;
         }
         self.counters.redundant += 1;
         // Key and window replace a data frame's label of its packet, and take two more bytes.
         Some(self.send(now, path, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
+    }
+
+    /// Charges a path's share of redundancy for a coded frame of `bytes` bytes. Returns whether the frame fits.
+    fn spend_on_code(&mut self, now: Instant, path: PathId, bytes: u32) -> bool {
+        let Path { control, budget, .. } = self.path_mut(path);
+        let time = control.pacer.time_for(bytes);
+        let fits = budget.allows(now, time);
+        if fits {
+            budget.spend(now, time);
+            budget.on_coded(now);
+        }
+        fits
     }
 
     /// Adds a packet to the open block, which is closed when it has `packets` packets, or `wait` after the last.

@@ -126,7 +126,7 @@ impl<I: Item> Hop<I> {
     }
 
     /// Returns the usable paths.
-    fn usable(&self) -> impl Iterator<Item = PathId> {
+    pub(super) fn usable(&self) -> impl Iterator<Item = PathId> {
         self.path_ids().filter(|path| self.is_usable(*path))
     }
 
