@@ -304,16 +304,6 @@ impl Connection {
         self.sender.window()
     }
 
-    /// Returns the sending half.
-    pub(super) fn sender(&self) -> &Sender {
-        &self.sender
-    }
-
-    /// Returns the receiving half.
-    pub(super) fn receiver(&self) -> &Receiver {
-        &self.receiver
-    }
-
     fn finish(&mut self, event: Event) {
         self.state = State::Closed;
         self.time_wait = Instant::FAR_FUTURE;

@@ -3,8 +3,8 @@
 //!
 //! The first line has the options of the peer's SYN, and the role and settings of the connection:
 //! `server rtt 100 win 257 <mss 1000,sackOK,wscale 7>`. With `client` the connection opens actively, with `ecn` the
-//! peer offers ECN and with `accecn` accurate ECN, with `unread` the application does not read. Each further line is a time in milliseconds after the
-//! connection is established, and one of
+//! peer offers ECN and with `accecn` accurate ECN, with `unread` the application does not read. Each further line is a
+//! time in milliseconds after the connection is established, and one of
 //!
 //! | line | meaning |
 //! |---|---|

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 
 use super::{Connection, State};
-use crate::packet::{Ecn, Flags, Packet, Segment};
+use crate::packet::{Body, Ecn, Flags, Packet, Segment};
 use crate::tcp::config::{EcnMode, Switch};
 
 /// Value of the counter on the wire for no marks (RFC 9768 §3.2.1).
@@ -154,7 +154,7 @@ impl Connection {
             accurate.pending = 0;
             flags(accurate.received.wrapping_add(OFFSET))
         };
-        if let crate::packet::Body::Tcp(segment) = &mut packet.body {
+        if let Body::Tcp(segment) = &mut packet.body {
             segment.flags = segment.flags.with(count);
         }
     }

@@ -7,20 +7,18 @@ impl Connection {
     /// Returns the state of the connection under the names of Linux's `struct tcp_info`. Meant for tools: it computes
     /// each value on demand.
     pub fn info(&self) -> TcpInfo {
-        let mut info = TcpInfo::of(self.state(), self.sender().stream());
-        self.sender().describe(&mut info);
+        let mut info = TcpInfo::of(self.state, self.sender.stream());
+        self.sender.describe(&mut info);
         info.options = OptionsInfo {
             timestamps: self.timestamps.is_on(),
             sack: self.sack.is_on(),
             wscale: self.peer_shift > 0 || self.receiver.window_shift > 0,
-            ecn: self.ecn.is_on(),
-            ecn_seen: false,
+            ecn: self.ecn.is_on() || self.accurate.is_some(),
             snd_wscale: self.peer_shift,
-            rcv_wscale: 0,
+            ..OptionsInfo::default()
         };
-        info.options.ecn |= self.accurate.is_some();
         info.received_ce = self.marks_received();
-        self.receiver().describe(&mut info);
+        self.receiver.describe(&mut info);
         info
     }
 }

@@ -244,19 +244,16 @@ impl Connection {
             options.timestamps = Some(self.current_timestamps(now));
         }
         let accurate = self.accurate_syn_flags(answers);
-        let (ack, flags) = match answers {
-            true if accurate.is_some() => {
-                (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(accurate.unwrap_or_default()))
-            }
-            false if accurate.is_some() => (Seq(0), Flags::SYN.with(accurate.unwrap_or_default())),
-            true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
-            true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
+        let marks = match accurate {
+            Some(flags) => flags,
+            None if answers && self.ecn.is_on() => Flags::ECE,
             // A path may drop packets that offer ECN, so a retransmission does not (RFC 3168 §6.1.1.1).
-            false if self.offers_classic_ecn() && cause == Cause::Handshake => {
-                (Seq(0), Flags::SYN.with(Flags::ECE).with(Flags::CWR))
-            }
-            false => (Seq(0), Flags::SYN),
+            None if !answers && self.offers_classic_ecn() && cause == Cause::Handshake => Flags::ECE.with(Flags::CWR),
+            None => Flags::default(),
         };
+        let (ack, kind) =
+            if answers { (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)) } else { (Seq(0), Flags::SYN) };
+        let flags = kind.with(marks);
         let window = self.receiver.take_syn_window();
         let mut packet = self.packet(Segment { seq, ack, window, flags, options }, 0, cause);
         packet.header_len = self.header_len(&options, 0);

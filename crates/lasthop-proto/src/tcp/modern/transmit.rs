@@ -69,7 +69,7 @@ impl Run {
         if (bursts || rack.config().window_edge == WindowEdge::Cut) && !new.again {
             self.on_sent(now, transmission.seq, transmission.seq + transmission.len, rack, s);
         }
-        if rack.config().push == Push::Bursts {
+        if bursts {
             transmission.push = self.push(rack, s, &new);
         }
         Some(transmission)

@@ -236,13 +236,14 @@ impl Stream {
             return None;
         }
         if self.snd_wnd > 0 {
-            let end = self.snd_nxt + self.flow_window();
-            // Linux's `tcp_write_wakeup` sets PSH.
-            let push = if self.probes_as_linux() { Switch::On } else { Switch::Off };
             if !self.is_idle() {
                 return None;
             }
-            if push.is_on() {
+            let end = self.snd_nxt + self.flow_window();
+            let mut push = Switch::Off;
+            if self.probes_as_linux() {
+                // `tcp_write_wakeup` sets PSH.
+                push = Switch::On;
                 self.persist.probes = 0;
             }
             return Some(Transmission { turn: Turn::Probe, push, ..self.segment(self.snd_nxt, end, Cause::Probe) });
