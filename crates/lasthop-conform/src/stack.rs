@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::packet::Ecn;
+use lasthop_proto::packet::{Ecn, Flags};
 use lasthop_proto::time::Instant;
 
-use crate::script::TcpOption;
+use crate::script::{EcnSpec, OptionsSpec, SegmentSpec, TcpOption};
 
 /// Host that a script requires.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -171,6 +171,45 @@ pub struct Segment {
     pub len: u32,
     /// Options without padding, in any order.
     pub options: Vec<TcpOption>,
+}
+
+impl Segment {
+    /// Returns a segment of a script to a stack whose initial sequence number is `offset`. `ports` are those of the stack
+    /// and of the script; `echo` returns the stack's timestamp for one that the script echoes.
+    pub(crate) fn of(spec: &SegmentSpec, ports: (u16, u16), offset: u32, echo: impl Fn(u32) -> u32) -> Self {
+        let has_ack = Flags(spec.flags).has(Flags::ACK);
+        let mut options = match &spec.options {
+            OptionsSpec::Any => Vec::new(),
+            OptionsSpec::List(list) => list.clone(),
+        };
+        for option in &mut options {
+            match option {
+                TcpOption::Sack(blocks) => {
+                    for (left, right) in blocks {
+                        *left = left.wrapping_add(offset);
+                        *right = right.wrapping_add(offset);
+                    }
+                }
+                TcpOption::Timestamps(_, echoed) if has_ack => *echoed = echo(*echoed),
+                _ => {}
+            }
+        }
+        Self {
+            local_port: ports.0,
+            remote_port: ports.1,
+            ecn: match spec.ecn {
+                Some(EcnSpec::Is(ecn)) => ecn,
+                Some(EcnSpec::Capable) => Ecn::Ect0,
+                None => Ecn::NotEct,
+            },
+            flags: spec.flags,
+            seq: spec.seq,
+            ack: if has_ack { spec.ack.unwrap_or(0).wrapping_add(offset) } else { 0 },
+            window: spec.window.unwrap_or(0),
+            len: spec.len,
+            options,
+        }
+    }
 }
 
 /// A TCP under test. See the [module](self) for the order of calls.

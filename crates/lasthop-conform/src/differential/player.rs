@@ -1,6 +1,6 @@
 //! Leads a case through a stack in virtual time.
 
-use lasthop_proto::packet::{Ecn, Flags};
+use lasthop_proto::packet::Flags;
 use lasthop_proto::time::{Duration, Instant};
 
 use super::case::{Case, Kind, Observed, Opens, Step, Stimulus};
@@ -52,43 +52,11 @@ impl Numbers {
 
     /// Returns a segment of the script in the numbers of the stack.
     pub fn to_stack(&self, spec: &SegmentSpec, ports: (u16, u16)) -> Segment {
-        let offset = self.iss.unwrap_or(0);
-        let has_ack = Flags(spec.flags).has(Flags::ACK);
-        let mut options = match &spec.options {
-            OptionsSpec::Any => Vec::new(),
-            OptionsSpec::List(list) => list.clone(),
+        let echo = |echo: u32| match self.first_timestamp {
+            Some(first) if echo != 0 => first.wrapping_add(echo.wrapping_sub(FIRST_TIMESTAMP)),
+            _ => echo,
         };
-        for option in &mut options {
-            match option {
-                TcpOption::Sack(blocks) => {
-                    for (left, right) in blocks {
-                        *left = left.wrapping_add(offset);
-                        *right = right.wrapping_add(offset);
-                    }
-                }
-                TcpOption::Timestamps(_, echo) if has_ack && *echo != 0 => {
-                    if let Some(first) = self.first_timestamp {
-                        *echo = first.wrapping_add(echo.wrapping_sub(FIRST_TIMESTAMP));
-                    }
-                }
-                _ => {}
-            }
-        }
-        Segment {
-            local_port: ports.0,
-            remote_port: ports.1,
-            ecn: match spec.ecn {
-                Some(EcnSpec::Is(ecn)) => ecn,
-                Some(EcnSpec::Capable) => Ecn::Ect0,
-                None => Ecn::NotEct,
-            },
-            flags: spec.flags,
-            seq: spec.seq,
-            ack: if has_ack { spec.ack.unwrap_or(0).wrapping_add(offset) } else { 0 },
-            window: spec.window.unwrap_or(0),
-            len: spec.len,
-            options,
-        }
+        Segment::of(spec, ports, self.iss.unwrap_or(0), echo)
     }
 }
 

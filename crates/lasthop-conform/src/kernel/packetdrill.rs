@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,7 +55,8 @@ impl Packetdrill {
     /// Returns an error if the folder cannot be written.
     pub fn new(program: PathBuf, congestion: &str) -> io::Result<Self> {
         let tools = std::env::temp_dir().join(format!("lasthop-conform-{}", std::process::id()));
-        fs::create_dir_all(&tools)?;
+        // A folder that exists may be another user's, who could replace the script that root runs.
+        fs::DirBuilder::new().mode(0o700).create(&tools)?;
         let wrapper = tools.join("ip");
         let text = format!(
             "#!/bin/sh\nPATH=\"${{PATH#*:}}\"\ncase \"$*\" in\n*\"route add\"*) exec ip \"$@\" congctl {congestion} ;;\nesac\nexec ip \"$@\"\n"

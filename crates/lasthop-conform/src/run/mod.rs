@@ -8,12 +8,11 @@ mod needs;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lasthop_proto::packet::{Ecn, Flags};
 use lasthop_proto::time::{Duration, Instant};
 
 use self::calls::Pending;
 use self::clock::{Clock, Tolerance};
-use crate::script::{Action, EcnSpec, Event, OptionsSpec, Script, SegmentSpec, TcpOption, Time};
+use crate::script::{Action, Event, Script, SegmentSpec, Time};
 use crate::shell::{self, Effect};
 use crate::stack::{Segment, Socket, Stack};
 
@@ -219,40 +218,8 @@ impl Run<'_> {
 
     /// Passes a segment of the script to the stack.
     fn inbound(&mut self, spec: &SegmentSpec) -> Step {
-        let offset = self.connection.offset();
-        let flags = Flags(spec.flags);
-        let mut options = match &spec.options {
-            OptionsSpec::Any => Vec::new(),
-            OptionsSpec::List(list) => list.clone(),
-        };
-        for option in &mut options {
-            match option {
-                TcpOption::Sack(blocks) => {
-                    for (left, right) in blocks {
-                        *left = left.wrapping_add(offset);
-                        *right = right.wrapping_add(offset);
-                    }
-                }
-                TcpOption::Timestamps(_, echo) if flags.has(Flags::ACK) => *echo = self.echo(*echo),
-                _ => {}
-            }
-        }
         let (remote_port, local_port) = spec.ports.unwrap_or((self.connection.remote_port, self.connection.local_port));
-        let segment = Segment {
-            local_port,
-            remote_port,
-            ecn: match spec.ecn {
-                Some(EcnSpec::Is(ecn)) => ecn,
-                Some(EcnSpec::Capable) => Ecn::Ect0,
-                None => Ecn::NotEct,
-            },
-            flags: spec.flags,
-            seq: spec.seq,
-            ack: if flags.has(Flags::ACK) { spec.ack.unwrap_or(0).wrapping_add(offset) } else { 0 },
-            window: spec.window.unwrap_or(0),
-            len: spec.len,
-            options,
-        };
+        let segment = Segment::of(spec, (local_port, remote_port), self.connection.offset(), |echo| self.echo(echo));
         self.stack.handle_segment(self.clock.now, &segment);
         self.drain()
     }
