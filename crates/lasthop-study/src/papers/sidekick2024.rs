@@ -20,12 +20,12 @@ pub static SIDEKICK: Topics = Topics {
     doi: None,
     introduction: &[
         "A proxy that splits TCP connections hides a lossy hop from the sender, but cannot split QUIC, which it cannot read. The \
-         paper asks how much of the benefit a proxy can give to QUIC: it tells the sender which packets arrived before the lossy \
-         hop's other side. A client uploads over a hop of 100 Mbps and 1 ms that loses packets, and a wired path of 10 Mbps and 25 ms.",
+         paper asks how much of that benefit QUIC can have: the proxy tells the client which of its packets have crossed the lossy hop. A \
+         client uploads over a hop of 100 Mbps and 1 ms that loses packets, and a wired path of 10 Mbps and 25 ms.",
         "lasthop simulates TCP (CUBIC of Linux 6.18), QUIC (quinn, CUBIC; the authors used quiche), the splitting proxy \
          (SPLIT-BBR), and repair of the hop by its two ends (LINK-ARQ) as a bound for Sidekick, which it does not have. The \
          authors' TCP sender hands the network card at least two packets at a time (TSO), and the emulated link lost both \
-         together: rows with `pairs` lose two packets at a time, at the same ratio. Goodputs are computed as in the paper: of a \
+         together: rows with \"pairs\" lose two packets at a time, at the same ratio. Goodputs are computed as in the paper: of a \
          file of 10 MiB, 80 Mbit over the time with the TLS handshake, whose 115 ms are added to TCP's time.",
     ],
     topics: &[&LOSSES_FIGURE, &SIZES_FIGURE],

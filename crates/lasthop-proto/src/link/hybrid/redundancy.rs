@@ -94,7 +94,7 @@ impl<I: Item> Hop<I> {
 
     /// Returns the plan of the coded frames among new packets on several paths, if there are any.
     pub(super) fn plan_among(&self, now: Instant) -> Option<Plan> {
-        // Most paths lose nothing: then the rest is not computed for each packet.
+        // Avoids the computation below for each packet while no path has losses.
         let codes = self.config.repair == Repair::Adaptive && self.multipath == Multipath::Bond;
         if !codes || !self.paths.iter().any(|path| path.budget.is_on(now)) {
             return None;

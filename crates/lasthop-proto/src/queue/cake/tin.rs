@@ -41,10 +41,10 @@ struct Flow<T> {
     hosts: [u32; 2],
 }
 
-/// Destinations of what leaves a tin besides the packet to send.
+/// State that all tins share while a packet is dequeued: dropped packets, backlog, random numbers.
 pub(super) struct Parting<'a, T> {
     pub dropped: &'a mut Vec<T>,
-    /// True until a flow was looked at.
+    /// True before the first flow is examined.
     pub first: bool,
     pub backlog: &'a mut Backlog,
     pub draws: &'a mut Stream,
