@@ -334,12 +334,23 @@ class Trace:
         Raises:
             ValueError: the interval is not positive, or so short that the table would not fit into memory.
         """
-        nanos = round(interval * 1e9)
-        if nanos <= 0:
-            raise ValueError(f"the interval is {interval} s; give a positive number of seconds")
-        columns = self._core.series(nanos)
+        columns = self._core.series(_nanos(interval))
         units = {"throughput": "Mbps", "rtt": "ms", "delay": "ms", "queue": "packets", "time": "s"}
         return table(columns, self._metadata(), {name: units[name.rpartition("_")[2]] for name, *_ in columns})
+
+    def tcp_info(self, interval: float = 0.1) -> pa.Table:
+        """Returns the states of the TCP connections over time, with the fields of Linux's ``struct tcp_info``.
+
+        Columns: ``time`` in seconds, ``flow``, then the fields in Linux's units (docs/output.md), of the connection at
+        the flow's initiator.
+
+        Args:
+            interval: seconds between two rows of a flow.
+
+        Raises:
+            ValueError: the interval is not positive, or so short that the table would have over a million rows.
+        """
+        return table(self._core.tcp_info(_nanos(interval)), self._metadata(), {"time": "s"})
 
     def plot_sequence(self, *others: Trace, flow: str | None = None) -> Figure:
         """Draws the packets of a flow over time, at each sender of its data: dots, and crosses for retransmissions.
@@ -397,6 +408,13 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<lasthop.Trace of {self.scenario.file} under {self.scheme}: {len(self)} records>"
+
+
+def _nanos(interval: float) -> int:
+    nanos = round(interval * 1e9)
+    if nanos <= 0:
+        raise ValueError(f"the interval is {interval} s; give a positive number of seconds")
+    return nanos
 
 
 def trace(

@@ -65,6 +65,18 @@ def test_a_series_is_that_of_the_command(command: Command, small: lasthop.Scenar
         trace.series(0)
 
 
+def test_states_of_connections_are_those_of_the_command(command: Command, small: lasthop.Scenario) -> None:
+    table = lasthop.trace(small, "LL").tcp_info(0.05)
+    lines = command.text("trace", "small.toml", "--scheme", "LL", "--csv", "--tcp-info", "50 ms").splitlines()
+    rows = [line.split(",") for line in lines if ",tcp-info," in line]
+    assert [float(row[0]) for row in rows] == table["time"].to_pylist()
+    options = [dict(pair.split("=") for pair in row[14].split()) for row in rows]
+    assert [row["state"] for row in options] == table["state"].to_pylist()
+    assert [int(row["snd_cwnd"]) for row in options] == table["snd_cwnd"].to_pylist()
+    with pytest.raises(ValueError, match="interval"):
+        lasthop.trace(small, "LL").tcp_info(0)
+
+
 def test_schemes_that_are_the_same_run_say_so(command: Command, small: lasthop.Scenario) -> None:
     names = ["E2E", "E2E-IETF-SACK", "LL"]
     result = lasthop.compare(small.set({"tcp.recovery": "sack"}), names, runs=1)

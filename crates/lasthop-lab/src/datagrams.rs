@@ -174,6 +174,7 @@ impl Initiator for Speaker {
             complete: true,
             aborted: false,
             received: None,
+            tcp_info: None,
         }
     }
 }

@@ -71,6 +71,7 @@ impl Initiator for OwnInitiator {
                 complete: outcome.ending == Ending::Complete,
                 aborted: is_broken(&outcome),
                 received: None,
+                tcp_info: outcome.tcp_info,
             },
             Err(error) => {
                 tracing::warn!(%error, "cannot start a flow, or its host has stopped");
@@ -82,6 +83,7 @@ impl Initiator for OwnInitiator {
                     complete: false,
                     aborted: true,
                     received: None,
+                    tcp_info: None,
                 }
             }
         }

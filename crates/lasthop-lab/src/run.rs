@@ -350,6 +350,7 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     flow.sender.recoveries += sent.recoveries.unwrap_or_default();
     flow.sender.source_retransmissions = sent.retransmissions;
     flow.call.clone_from(&received.call);
+    flow.tcp_info.clone_from(&sent.tcp_info);
 }
 
 fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabError> {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use lasthop_proto::tcp::info::Fields;
 use lasthop_proto::time::Instant;
 use lasthop_sim::apps::CallReport;
 use lasthop_sim::network::{App, FlowSpec};
 use lasthop_sys::clock::Clock;
-use lasthop_sys::tcp::{TcpInfo, unacknowledged};
+use lasthop_sys::tcp::{TcpInfo, fields, unacknowledged};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
@@ -85,6 +86,8 @@ pub struct Sent {
     pub aborted: bool,
     /// Data that this end received, if the flow delivers data here.
     pub received: Option<Received>,
+    /// State of the TCP connection at the end; `None` without one.
+    pub tcp_info: Option<Box<Fields>>,
 }
 
 /// Result at the receiving end.
@@ -198,6 +201,7 @@ impl Run {
             complete,
             aborted,
             received: None,
+            tcp_info: fields(socket).ok().map(Box::new),
         }
     }
 

@@ -3,6 +3,7 @@
 //! | module | output |
 //! |---|---|
 //! | [`trace_csv`], [`trace_text`] | a recorded run, record by record: CSV in a stable format, lines for the screen |
+//! | [`trace_info`] | states of connections between these lines |
 //! | [`pcapng`] | a recorded run for Wireshark and tcptrace |
 //! | [`diagram`] | a recorded run as a time-sequence diagram: packets between nodes |
 //! | [`figures`] | bar charts, sequence and window plots, line charts, as SVG and PNG |
@@ -38,6 +39,7 @@ pub mod study;
 mod study_files;
 pub mod text_table;
 pub mod trace_csv;
+pub mod trace_info;
 pub mod trace_text;
 
 pub use error::ReportError;

@@ -9,6 +9,7 @@ use lasthop_sim::trace::{Record, Trace, What};
 
 use crate::describe;
 use crate::error::ReportError;
+use crate::trace_info::{EVENT, InfoRecord};
 
 /// Names of the columns, in order. New ones go at the end; none is ever renamed or removed.
 pub const COLUMNS: [&str; 16] = [
@@ -53,6 +54,15 @@ impl<W: Write> TraceCsv<W> {
         Ok(self.0.write_record(line(trace, record)?)?)
     }
 
+    /// Writes the state of a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`write_trace_csv`].
+    pub fn write_info(&mut self, trace: &Trace, record: &InfoRecord) -> Result<(), ReportError> {
+        Ok(self.0.write_record(info_line(trace, record)?)?)
+    }
+
     /// Flushes buffered lines.
     ///
     /// # Errors
@@ -94,6 +104,23 @@ pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], R
         options,
         describe::link_headers(&describe::link(record)).unwrap_or_default(),
     ])
+}
+
+/// Returns the fields of the state of a connection, in the order of [`COLUMNS`].
+///
+/// # Errors
+///
+/// Returns an error if the record has a capture point or flow that the trace does not define.
+pub fn info_line(trace: &Trace, record: &InfoRecord) -> Result<[String; COLUMNS.len()], ReportError> {
+    let (point, flow) = record.place(trace)?;
+    Ok(COLUMNS.map(|column| match column {
+        "time" => record.time.to_string(),
+        "point" => point.name.clone(),
+        "flow" => flow.name.clone(),
+        "event" => EVENT.to_owned(),
+        "options" => record.text(),
+        _ => String::new(),
+    }))
 }
 
 fn packet_columns(packet: &Packet) -> [String; 10] {

@@ -11,6 +11,7 @@ use lasthop_sim::trace::{Record, Trace, What};
 use crate::describe;
 use crate::error::ReportError;
 use crate::numbering::Numbering;
+use crate::trace_info::{EVENT, InfoRecord};
 
 /// Writes `trace` with one line per record. Sequence numbers are relative to the first of their side and connection, as
 /// in tcpdump.
@@ -75,6 +76,21 @@ impl TraceText {
         let line = format!("{:<VERBS$}  {details}", verb(&record.what));
         writeln!(out, "{}", line.trim_end())?;
         Ok(())
+    }
+
+    /// Writes the state of a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`write_trace_text`].
+    pub fn write_info(&self, trace: &Trace, record: &InfoRecord, mut out: impl Write) -> Result<(), ReportError> {
+        let Self { points, flows, .. } = *self;
+        let (point, flow) = record.place(trace)?;
+        write!(out, "{:>14}  {:<points$}  ", record.time.to_string(), point.name)?;
+        if trace.flows.len() > 1 {
+            write!(out, "{:<flows$}  ", flow.name)?;
+        }
+        Ok(writeln!(out, "{EVENT:<VERBS$}  {}", record.text())?)
     }
 
     fn details(&self, trace: &Trace, record: &Record) -> String {

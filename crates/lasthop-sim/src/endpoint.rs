@@ -4,6 +4,7 @@ use bytes::Bytes;
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::tcp::config::Switch;
+use lasthop_proto::tcp::info::Fields;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 use lasthop_quic::QuicEnd;
@@ -183,6 +184,11 @@ impl Endpoint {
             }
         }
         self.connection.handle_timeout(now);
+    }
+
+    /// Returns the state of the TCP connection; `None` if the flow does not use TCP.
+    pub fn tcp_info(&self) -> Option<Fields> {
+        matches!(self.work, Work::Transfer { .. } | Work::Web).then(|| self.connection.info().fields())
     }
 
     /// Returns the start time of the flow.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lasthop_proto::event::{Event, LossCause};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::info::Fields;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::{CallReport, WebReport};
@@ -82,6 +83,9 @@ pub struct FlowReport {
     pub drops: Option<Drops>,
     /// Result of a call.
     pub call: Option<Box<CallReport>>,
+    /// State of the initiator's TCP connection at the end of the flow, or of the run; `None` if it has none, or was not
+    /// asked for.
+    pub tcp_info: Option<Box<Fields>>,
 }
 
 /// Results of a host's handoffs.

@@ -514,6 +514,7 @@ impl Simulation {
             report.sent = fabric.tap.meter.as_ref().map(|meter| meter.sent(index));
             report.delays = fabric.tap.meter.as_ref().map(|meter| Box::new(meter.of_flow(index)));
             let [initiator, acceptor] = [&endpoints[2 * index], &endpoints[2 * index + 1]];
+            report.tcp_info = fabric.tap.meter.as_ref().and_then(|_| initiator.tcp_info()).map(Box::new);
             let side = network.flows[index].app.counted_at();
             let receiver = &endpoints[2 * index + side.index()];
             report.received = receiver.received();

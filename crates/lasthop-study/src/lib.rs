@@ -8,6 +8,7 @@
 //! | [`meaning`] | schemes that are the same run in a scenario, or differ from their names |
 //! | [`measures`] | metrics of a run |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
+//! | [`series`], [`tcp_info`] | a run over time |
 //! | [`advise`] | selection of a cure for a link |
 //! | [`install`] | installation of an advice: configurations of the gateway, the two-ended link, the senders |
 //! | [`promise`] | promise of an advice, and its verification |
@@ -42,6 +43,7 @@ pub mod series;
 pub mod stats;
 pub mod study;
 pub mod sweep;
+pub mod tcp_info;
 pub mod topics;
 pub mod uploads;
 pub mod xylomenos_kokkinakis;

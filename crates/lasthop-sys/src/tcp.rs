@@ -5,6 +5,8 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use lasthop_proto::tcp::info::{Fields, NAMES};
+
 use crate::option;
 
 /// Constants that `libc` lacks; from the kernel's `include/uapi/linux/tcp.h`.
@@ -12,6 +14,9 @@ const TCP_RTO_MAX_MS: libc::c_int = 44;
 const TCP_RTO_MIN_US: libc::c_int = 45;
 /// Request `SIOCOUTQNSD`: the unsent part of the unacknowledged data.
 pub(crate) const UNSENT: libc::c_ulong = 0x894b;
+
+/// Number of bytes of the longest `struct tcp_info` that is read.
+const LONGEST: usize = 512;
 
 /// The kernel's report on a connection (`struct tcp_info`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -32,6 +37,91 @@ pub struct TcpInfo {
     pub backlog: u32,
 }
 
+/// A field of `struct tcp_info`: its name without the prefix, its offset, and its size in bytes.
+type Field = (&'static str, usize, usize);
+
+/// Fields of `struct tcp_info` that are whole bytes, by the kernel's `include/uapi/linux/tcp.h`.
+const FIELDS: [Field; 33] = [
+    ("state", 0, 1),
+    ("ca_state", 1, 1),
+    ("retransmits", 2, 1),
+    ("probes", 3, 1),
+    ("backoff", 4, 1),
+    ("options", 5, 1),
+    ("rto", 8, 4),
+    ("ato", 12, 4),
+    ("snd_mss", 16, 4),
+    ("rcv_mss", 20, 4),
+    ("unacked", 24, 4),
+    ("sacked", 28, 4),
+    ("lost", 32, 4),
+    ("retrans", 36, 4),
+    ("rcv_ssthresh", 64, 4),
+    ("rtt", 68, 4),
+    ("rttvar", 72, 4),
+    ("snd_ssthresh", 76, 4),
+    ("snd_cwnd", 80, 4),
+    ("reordering", 88, 4),
+    ("rcv_rtt", 92, 4),
+    ("total_retrans", 100, 4),
+    ("pacing_rate", 104, 8),
+    ("bytes_acked", 120, 8),
+    ("bytes_received", 128, 8),
+    ("notsent_bytes", 144, 4),
+    ("min_rtt", 148, 4),
+    ("delivered", 192, 4),
+    ("delivered_ce", 196, 4),
+    ("dsack_dups", 216, 4),
+    ("snd_wnd", 228, 4),
+    ("rcv_wnd", 232, 4),
+    ("received_ce", 248, 4),
+];
+
+/// Offset of the byte with the shifts of both windows, whose order in the byte is that of the machine's bit fields.
+const WINDOW_SHIFTS: usize = 6;
+
+/// Returns the kernel's whole report on a connection. A field is `None` if this kernel does not report it.
+///
+/// # Errors
+///
+/// Returns an error if a system call fails.
+pub fn fields(socket: &impl AsFd) -> io::Result<Fields> {
+    let mut bytes = [0_u8; LONGEST];
+    let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    Ok(Fields(NAMES.map(|name| field(&bytes[..len], name))))
+}
+
+/// Returns a field of the structure by its name without the prefix `tcpi_`; `None` if the structure lacks it, or if the
+/// kernel marks the value as unknown.
+fn field(bytes: &[u8], name: &str) -> Option<u64> {
+    let shifts = || {
+        let byte = *bytes.get(WINDOW_SHIFTS)?;
+        let halves = [byte & 0xf, byte >> 4];
+        Some(if cfg!(target_endian = "little") { halves } else { [halves[1], halves[0]] })
+    };
+    match name {
+        "snd_wscale" => return shifts().map(|[snd, _]| snd.into()),
+        "rcv_wscale" => return shifts().map(|[_, rcv]| rcv.into()),
+        _ => {}
+    }
+    let (_, at, size) = *FIELDS.iter().find(|(field, ..)| *field == name)?;
+    let value = match bytes.get(at..at + size)? {
+        [byte] => u64::from(*byte),
+        bytes if size == 4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
+        bytes => u64::from_ne_bytes(bytes.try_into().ok()?),
+    };
+    let is_unknown = match name {
+        // `TCP_INFINITE_SSTHRESH`.
+        "snd_ssthresh" => value == 0x7fff_ffff,
+        // Initial values of the minimum filter and of the pacing rate.
+        "min_rtt" => value == u64::from(u32::MAX),
+        "pacing_rate" => value == u64::MAX,
+        "rtt" | "rcv_rtt" => value == 0,
+        _ => false,
+    };
+    (!is_unknown).then_some(value)
+}
+
 impl TcpInfo {
     /// Queries the kernel.
     ///
@@ -39,7 +129,7 @@ impl TcpInfo {
     ///
     /// Returns an error if a system call fails.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0_u8; 512];
+        let mut bytes = [0_u8; LONGEST];
         let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
         Ok(Self::read(&bytes[..len]))
     }
@@ -182,6 +272,22 @@ mod tests {
         assert_eq!(TcpInfo::read(&bytes), TcpInfo { timeouts: Some(3), ..old });
         assert_eq!(TcpInfo::read(&bytes[..232]), old);
         assert_eq!(TcpInfo::read(&[]), TcpInfo::default());
+    }
+
+    #[test]
+    fn every_field_has_the_kernels_value() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let info = fields(&near).unwrap();
+        // TCP_ESTABLISHED, and Linux's initial window.
+        assert_eq!((info.get("state"), info.get("snd_cwnd"), info.get("unacked")), (Some(1), Some(10), Some(0)));
+        assert_eq!((info.get("snd_ssthresh"), info.get("rcv_rtt"), info.get("total_retrans")), (None, None, Some(0)));
+        assert!(info.get("rtt") > Some(0) && info.get("snd_mss") > Some(1000), "{info:?}");
+        let old = [0; 104];
+        assert_eq!(
+            (field(&old, "total_retrans"), field(&old, "pacing_rate"), field(&old, "no_field")),
+            (Some(0), None, None)
+        );
     }
 
     #[test]

@@ -303,6 +303,9 @@ pub struct TraceArgs {
     /// Show only this capture point, an end of a link, e.g. source or base:radio (an unknown name lists all)
     #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
+    /// Add the state of every TCP connection at this interval, e.g. "100 ms": the fields of Linux's `struct tcp_info`, as `ss -ti` shows them
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub tcp_info: Option<TimeSpan>,
     /// Overwrite a file that lasthop did not write
     #[arg(long, requires = "pcapng")]
     pub force: bool,

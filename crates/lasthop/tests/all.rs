@@ -13,6 +13,7 @@ mod tunnel_end;
 mod advise;
 mod attacks;
 mod commands;
+mod conform;
 mod convert;
 mod determinism;
 mod diagnose;

@@ -49,6 +49,12 @@ fn beside_the_simulator_with_a_capture() {
         assert!(measures["throughput"]["mean"].as_f64().unwrap() > 0.1, "{scheme}");
         assert_eq!(measures["throughput"]["runs"], 2);
     }
+    // The kernel's report and the simulator's have the same fields.
+    let [kernel, simulated] = ["flows", "simulated_flows"].map(|flows| &scheme[flows][0]["tcp_info"]);
+    assert_eq!((&kernel["bytes_acked"], &simulated["bytes_acked"]), (&102_400.into(), &102_400.into()), "{scheme}");
+    assert_eq!(kernel["snd_mss"], simulated["snd_mss"], "{scheme}");
+    let names = |info: &Value| info.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(kernel), names(simulated));
     assert!(scheme["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
     let kernels = scheme["kernels"].as_array().unwrap();
     assert_eq!(kernels.len(), 2, "one a run: {scheme}");

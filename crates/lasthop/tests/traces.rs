@@ -101,3 +101,58 @@ fn sequence_numbers_of_sessions_count_from_zero() {
     let message = String::from_utf8(other.stderr).unwrap();
     assert!(message.contains("--flow nothing: no such flow") && message.contains("request-1"), "{message}");
 }
+
+/// The lines of connections' states are added, and change nothing else.
+#[test]
+fn states_of_connections() {
+    let bench = Bench::new();
+    let all = bench.stdout("trace tiny.toml --tcp-info '50 ms'");
+    let (states, others): (Vec<&str>, Vec<&str>) = all.lines().partition(|line| line.contains("  tcp-info "));
+    assert_eq!(others, lines(&bench.stdout("trace tiny.toml")));
+    // At each multiple of 50 ms, and at the end, when all 100 KiB are acknowledged.
+    let time = |line: &str| line.split_whitespace().next().unwrap().parse::<f64>().unwrap();
+    let (last, before) = states.split_last().unwrap();
+    let expected: Vec<f64> = (1..).map(|sample| f64::from(sample) * 0.05).take(before.len()).collect();
+    assert!(before.len() > 5 && before.iter().zip(&expected).all(|(line, at)| (time(line) - at).abs() < 1e-9), "{all}");
+    assert!(last.contains(" unacked=0 ") && last.contains(" bytes_acked=102400 "), "{last}");
+    assert!(states[0].contains("  server  ") && states[0].contains(" state=established "), "{}", states[0]);
+    // The selection applies to them too, and CSV and JSON have them in the column of options.
+    assert!(!bench.stdout("trace tiny.toml --tcp-info '50 ms' --point phone").contains("tcp-info"));
+    assert_eq!(bench.stdout("trace tiny.toml --tcp-info '50 ms' --limit 40").lines().count(), 40);
+    let csv = bench.stdout("trace tiny.toml --tcp-info '50 ms' --csv");
+    let row = csv.lines().find(|line| line.contains(",tcp-info,")).unwrap();
+    assert!(row.starts_with("0.050000000,server,download,tcp-info,,,,,,,,,,,state=established "), "{row}");
+    let json = bench.stdout("trace tiny.toml --tcp-info '50 ms' --json");
+    let record = json.lines().find(|line| line.contains("tcp-info")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record).unwrap();
+    assert_eq!((&record["point"], &record["flow"]), (&"server".into(), &"download".into()));
+    let refused = bench.run("trace tiny.toml --tcp-info '0 s'");
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && message.contains("interval"), "{message}");
+}
+
+/// A transfer that completed has all its bytes acknowledged, whatever the control; a flow without TCP has no state.
+#[test]
+fn the_last_state_of_each_flow_is_in_json() {
+    let bench = Bench::new();
+    let call = "\n[flows.call]\nfrom = \"server\"\nto = \"phone\"\napp = \"call\"\n";
+    bench.put("both.toml", &format!("{TINY}{call}"));
+    let value: serde_json::Value = serde_json::from_str(&bench.stdout("run both.toml --json --runs 1")).unwrap();
+    let flow =
+        |name: &str| value["flows"].as_array().unwrap().iter().find(|flow| flow["flow"] == name).unwrap().clone();
+    let info = &flow("download")["tcp_info"];
+    assert_eq!(
+        (&info["bytes_acked"], &info["unacked"], &info["notsent_bytes"]),
+        (&102_400.into(), &0.into(), &0.into())
+    );
+    // The classic sender keeps no scoreboard.
+    assert!(info["state"].is_string() && info["rtt"].as_u64() > Some(14_000), "{info}");
+    assert!(["ca_state", "lost", "total_retrans", "delivered"].iter().all(|field| info[field].is_null()), "{info}");
+    assert!(flow("call").get("tcp_info").is_none());
+    let linux = bench.stdout("run tiny.toml --json --runs 1 --set tcp.preset=linux-6.18");
+    let value: serde_json::Value = serde_json::from_str(&linux).unwrap();
+    let (info, measures) = (&value["flows"][0]["tcp_info"], &value["flows"][0]["measures"]);
+    assert_eq!(info["total_retrans"].as_f64(), measures["source_retransmissions"]["mean"].as_f64());
+    assert!(info["total_retrans"].as_u64() > Some(0) && info["min_rtt"].as_u64() >= Some(14_000), "{info}");
+    assert_eq!(info["ca_state"], "open");
+}

@@ -313,7 +313,8 @@ impl End {
         let fresh = Outcome::new(self.route.source, self.route.destination, self.outcome.start);
         let outcome = std::mem::replace(&mut self.outcome, fresh);
         let (received, acked) = (self.connection.received(), self.connection.acked());
-        Outcome { ending, received, acked, ..outcome }
+        let tcp_info = Some(Box::new(self.connection.info().fields()));
+        Outcome { ending, received, acked, tcp_info, ..outcome }
     }
 
     /// Returns whether the end can be removed. Later segments then find no connection.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Cause, Packet};
+use lasthop_proto::tcp::info::Fields;
 use lasthop_proto::time::Instant;
 use lasthop_sim::measure::{FlowReport, Reporter, SenderReport};
 
@@ -56,6 +57,8 @@ pub struct Outcome {
     pub events: Vec<(Instant, Event)>,
     /// Number of further events.
     pub more_events: u64,
+    /// State of the connection at the end; `None` without one.
+    pub tcp_info: Option<Box<Fields>>,
 }
 
 impl Outcome {
@@ -76,6 +79,7 @@ impl Outcome {
             damaged: 0,
             events: Vec::new(),
             more_events: 0,
+            tcp_info: None,
         }
     }
 
@@ -94,6 +98,7 @@ impl Outcome {
             complete: sender.ending == Ending::Complete && receiver.is_intact(),
             aborted: gone(sender) || gone(receiver),
             sender: sender.sender,
+            tcp_info: sender.tcp_info.clone(),
             ..FlowReport::default()
         }
     }

@@ -182,6 +182,7 @@ impl Initiator for QuicInitiator {
             complete,
             aborted,
             received: counts.map(|_| received),
+            tcp_info: None,
         }
     }
 }

@@ -1,5 +1,9 @@
 //! State of a connection for tools, with the names of Linux's `struct tcp_info`.
 
+mod fields;
+
+pub use self::fields::{Fields, NAMES, word};
+
 use super::congestion::control::CaState;
 use super::state::State;
 use super::stream::Stream;
@@ -11,7 +15,10 @@ use crate::time::Duration;
 pub struct TcpInfo {
     /// State of the connection.
     pub state: State,
-    /// State of loss recovery. The classic sender is always [`CaState::Open`].
+    /// Indicates whether the sender keeps a scoreboard of its segments. The classic sender does not: its state of loss
+    /// recovery and its counts of segments other than `unacked` are unknown, and have their initial values here.
+    pub has_scoreboard: bool,
+    /// State of loss recovery.
     pub ca_state: CaState,
     /// Options in use.
     pub options: OptionsInfo,
@@ -115,6 +122,7 @@ impl TcpInfo {
     pub(super) fn of(state: State, s: &Stream) -> Self {
         Self {
             state,
+            has_scoreboard: false,
             ca_state: CaState::Open,
             options: OptionsInfo::default(),
             flight: FlightInfo { unacked: s.flight_segments(), ..FlightInfo::default() },

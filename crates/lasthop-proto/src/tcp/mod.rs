@@ -8,7 +8,7 @@ mod classic;
 pub mod config;
 pub mod congestion;
 mod connection;
-mod info;
+pub mod info;
 pub mod min_rtt;
 pub mod modern;
 mod receiver;

@@ -1,6 +1,7 @@
 //! Measurements of a run other than counts: delays, and its state at any time.
 
-use lasthop_proto::packet::FlowId;
+use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::tcp::info::Fields;
 use lasthop_proto::time::{Duration, Instant};
 
 use super::Simulation;
@@ -27,6 +28,9 @@ impl Simulation {
                 return false;
             }
         }
+        if self.fabric.overflows() {
+            return self.give_up();
+        }
         if until >= self.stop {
             return self.ends();
         }
@@ -44,6 +48,16 @@ impl Simulation {
     pub fn delivered(&self, network: &Network, flow: FlowId) -> u64 {
         let side = network.flows[flow.0 as usize].app.counted_at();
         self.endpoint(flow, side).received() + self.fabric.arrived_of(flow)
+    }
+
+    /// Iterates over the flows that use TCP: the flow, the capture point of its initiator, and the state of the
+    /// initiator's connection.
+    pub fn tcp_infos(&self) -> impl Iterator<Item = (FlowId, u16, Fields)> {
+        let initiators = (0..).map(FlowId).zip(self.endpoints.iter().step_by(2));
+        initiators.filter_map(|(flow, end)| {
+            let info = end.tcp_info()?;
+            Some((flow, self.fabric.endpoint_point(flow, Side::Initiator), info))
+        })
     }
 
     /// Returns the mean round-trip time that the sender of a flow has sampled since the last call; for datagrams, the

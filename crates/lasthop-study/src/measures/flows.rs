@@ -1,5 +1,6 @@
 //! The metrics of each flow.
 
+use lasthop_proto::tcp::info::{Fields, word};
 use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{App, FlowSpec, Network};
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ pub struct FlowRow {
     pub to: String,
     /// Metrics over the runs, in a fixed order.
     pub measures: Vec<Summary>,
+    /// State of the initiator's TCP connection at the end of the first run; `None` if the flow does not use TCP.
+    pub tcp_info: Option<Box<Fields>>,
 }
 
 /// Returns a stable name of a flow's kind of application.
@@ -91,15 +94,31 @@ pub fn flows(network: &Network, reports: &[Report]) -> Vec<FlowRow> {
         from: network.nodes[spec.from.0].name.clone(),
         to: network.nodes[spec.to.0].name.clone(),
         measures: summarise_each(reports, |report| flow_measures(network, report, at)),
+        tcp_info: reports.first().and_then(|report| report.flows.get(at)?.tcp_info.clone()),
     };
     network.flows.iter().enumerate().map(row).collect()
 }
 
-/// Returns the rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`.
+/// Returns the rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`, and for TCP `tcp_info`.
 pub fn flows_json(rows: &[FlowRow]) -> Value {
     let row = |row: &FlowRow| {
         let measures = summaries_json(&row.measures);
-        json!({ "flow": row.flow, "kind": row.kind, "from": row.from, "to": row.to, "measures": measures })
+        let mut value =
+            json!({ "flow": row.flow, "kind": row.kind, "from": row.from, "to": row.to, "measures": measures });
+        if let Some(info) = &row.tcp_info {
+            value["tcp_info"] = tcp_info_json(info);
+        }
+        value
     };
     rows.iter().map(row).collect()
+}
+
+/// Returns the fields of Linux's `struct tcp_info` by name: `state` and `ca_state` as words, the others as numbers,
+/// unknown ones as null.
+fn tcp_info_json(info: &Fields) -> Value {
+    let fields = info.iter().map(|(name, value)| {
+        let word = value.and_then(|value| word(name, value));
+        (name.to_owned(), word.map_or_else(|| json!(value), |word| json!(word)))
+    });
+    Value::Object(fields.collect())
 }

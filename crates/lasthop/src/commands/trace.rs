@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use lasthop_proto::time::Instant as SimTime;
 use lasthop_report::ReportError;
 use lasthop_report::pcapng::{APPLICATION, CaptureWriter, Points};
-use lasthop_report::trace_csv::{COLUMNS, TraceCsv, line};
+use lasthop_report::trace_csv::{COLUMNS, TraceCsv, info_line, line};
+use lasthop_report::trace_info::InfoRecord;
 use lasthop_report::trace_text::TraceText;
 use lasthop_sim::trace::{Record, Trace};
 use lasthop_sim::{Recording, Simulation};
 use lasthop_study::replicate::{Progress, run_seed};
+use lasthop_study::tcp_info::{Piece, Sampler};
 use serde_json::{Value, json};
 
 use crate::cli::TraceArgs;
@@ -50,8 +52,13 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let mut window = Window { args, point, left: args.limit.unwrap_or(u64::MAX) };
     let mut records = Vec::new();
     let mut goes_on = true;
+    let mut sampler = args.tcp_info.map(|interval| Sampler::new(interval.0)).transpose()?;
     while goes_on && !progress.stopped() && window.is_open(simulation.now()) {
-        goes_on = simulation.advance(EVENTS);
+        let piece = match &mut sampler {
+            Some(sampler) => sampler.advance(&mut simulation),
+            None => Piece { due: false, goes_on: simulation.advance(EVENTS) },
+        };
+        goes_on = piece.goes_on;
         simulation.take_records(&mut records);
         for record in &records {
             let shown = window.shows(record);
@@ -63,6 +70,14 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
             }
         }
         if let Some(lines) = &mut lines {
+            if piece.due {
+                let time = simulation.now();
+                for (flow, point, info) in simulation.tcp_infos() {
+                    if window.shows_at(time, point) {
+                        lines.take_info(&head, &InfoRecord { time, point, flow, info })?;
+                    }
+                }
+            }
             lines.flush_now_and_then()?;
         }
         progress.run_at(simulation.now());
@@ -102,9 +117,14 @@ impl Window<'_> {
     }
 
     fn shows(&mut self, record: &Record) -> bool {
+        self.shows_at(record.time, record.point)
+    }
+
+    /// Returns whether the selection includes a record of that time and capture point, and counts it.
+    fn shows_at(&mut self, time: SimTime, point: u16) -> bool {
         let from = self.args.from.map_or(SimTime::ZERO, |span| SimTime::ZERO + span.0);
-        let here = self.point.is_none_or(|point| point == usize::from(record.point));
-        let shown = here && self.left > 0 && (from..=self.end()).contains(&record.time);
+        let here = self.point.is_none_or(|selected| selected == usize::from(point));
+        let shown = here && self.left > 0 && (from..=self.end()).contains(&time);
         self.left -= u64::from(shown);
         shown
     }
@@ -144,13 +164,17 @@ impl Lines {
                 }
             }
             Form::Csv(csv) if shown => csv.write(head, record)?,
-            Form::Json(out) if shown => {
-                // JSON uses the names of the CSV's columns, an object per line, so that there is one format to
-                // document.
-                let fields = COLUMNS.into_iter().map(str::to_owned).zip(line(head, record)?.map(|value| json!(value)));
-                writeln!(out, "{}", Value::Object(fields.collect()))?;
-            }
+            Form::Json(out) if shown => write_json(out, line(head, record)?)?,
             Form::Csv(_) | Form::Json(_) => {}
+        }
+        Ok(())
+    }
+
+    fn take_info(&mut self, head: &Trace, record: &InfoRecord) -> Result<(), Error> {
+        match &mut self.form {
+            Form::Text(text, out) => text.write_info(head, record, out)?,
+            Form::Csv(csv) => csv.write_info(head, record)?,
+            Form::Json(out) => write_json(out, info_line(head, record)?)?,
         }
         Ok(())
     }
@@ -170,6 +194,12 @@ impl Lines {
             Form::Csv(csv) => csv.flush(),
         }?)
     }
+}
+
+/// Writes an object with the names of the CSV's columns, so that there is one format to document.
+fn write_json(out: &mut impl Write, line: [String; COLUMNS.len()]) -> Result<(), Error> {
+    let fields = COLUMNS.into_iter().map(str::to_owned).zip(line.map(|value| json!(value)));
+    Ok(writeln!(out, "{}", Value::Object(fields.collect()))?)
 }
 
 /// Open pcapng file.

@@ -51,7 +51,9 @@ impl Bench {
     }
 
     pub fn put(&self, name: &str, text: &str) {
-        std::fs::write(self.path().join(name), text).unwrap();
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
     /// Returns a file's bytes.

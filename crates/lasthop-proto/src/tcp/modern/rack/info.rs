@@ -9,6 +9,7 @@ impl Rack {
     #[cold]
     pub fn describe(&self, s: &Stream, info: &mut TcpInfo) {
         let (window, ssthresh) = self.window();
+        info.has_scoreboard = true;
         info.ca_state = self.phase.state;
         info.snd_cwnd = window;
         info.snd_ssthresh = (ssthresh < u32::MAX).then_some(ssthresh);
