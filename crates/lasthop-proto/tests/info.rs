@@ -32,7 +32,7 @@ fn it_names_what_is_in_flight_sacked_lost_and_retransmitted() {
     pair.finish();
     let info = pair.ends[0].info();
     assert_eq!((info.ca_state, info.flight.unacked, info.flight.sacked, info.flight.lost), (CaState::Open, 0, 0, 0));
-    assert_eq!((info.snd_cwnd, info.delivered, info.bytes_acked), (7, 11, 10_000));
+    assert_eq!((info.snd_cwnd, info.delivered, info.bytes_acked), (7, 11, 10_001));
     let peer = pair.ends[1].info();
     assert_eq!((peer.receiver.bytes_received, peer.receiver.rcv_mss), (10_000, 1000));
 }
@@ -45,5 +45,5 @@ fn the_classic_sender_reports_windows_in_segments() {
     let info = pair.ends[0].info();
     assert_eq!((info.snd_cwnd, info.snd_ssthresh, info.flight.unacked, info.notsent_bytes), (8, Some(8), 8, 0));
     pair.until_all_acked_by(Side::Initiator);
-    assert_eq!(pair.ends[0].info().bytes_acked, 8000);
+    assert_eq!(pair.ends[0].info().bytes_acked, 8001);
 }

@@ -51,7 +51,7 @@ impl Sampler {
         let goes_on = simulation.advance_until(until);
         let due = !goes_on || simulation.now() >= self.next;
         if due {
-            self.next = self.next + self.interval;
+            self.next += self.interval;
         }
         Piece { due, goes_on }
     }

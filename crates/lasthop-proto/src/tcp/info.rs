@@ -62,7 +62,8 @@ pub struct TcpInfo {
     pub pacing_rate: u64,
     /// Window of the peer, in bytes.
     pub snd_wnd: u32,
-    /// Bytes acknowledged by the peer, SYN and FIN not included.
+    /// Sequence numbers acknowledged by the peer: bytes, the FIN, and the SYN of the end that connects, as in Linux
+    /// (`tcp_snd_una_update`).
     pub bytes_acked: u64,
     /// Bytes written and not sent yet.
     pub notsent_bytes: u64,
@@ -113,7 +114,7 @@ pub struct ReceiverInfo {
     pub rcv_rtt: Option<Duration>,
     /// Window offered to the peer, in bytes.
     pub rcv_wnd: u32,
-    /// Bytes received in order.
+    /// Bytes received in order, and the FIN, as in Linux (`tcp_rcv_nxt_update`).
     pub bytes_received: u64,
 }
 
@@ -145,7 +146,7 @@ impl TcpInfo {
             received_ce: 0,
             pacing_rate: 0,
             snd_wnd: s.snd_wnd(),
-            bytes_acked: s.acked(),
+            bytes_acked: s.pos(s.snd_una()),
             notsent_bytes: (1 + s.queued()).saturating_sub(s.pos(s.snd_nxt())),
         }
     }

@@ -131,7 +131,7 @@ impl Receiver {
     /// Fills in the values of `info` that the receiver knows.
     pub fn describe(&self, info: &mut TcpInfo) {
         info.options.rcv_wscale = self.window_shift;
-        info.receiver.bytes_received = self.received;
+        info.receiver.bytes_received = self.received + u64::from(self.finished());
         info.receiver.rcv_wnd = self.rcv_adv.since(self.last_ack_sent);
         info.options.ecn_seen = self.marks.seen.is_on();
         self.linux.read(&self.config, |linux| linux.describe(info));

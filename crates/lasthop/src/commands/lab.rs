@@ -217,7 +217,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     progress.finish();
     let simulated = args.against_sim.then(|| {
         // As many runs as the lab has, with the same errors.
-        let task = |row: &Row| Task { runs: 0..row.reports.len() as u32, ..row.task.clone() };
+        let task = |row: &Row| Task { runs: 0..row.reports.len() as u32, ..row.task.clone() }.metered();
         let tasks: Vec<Task> = rows.iter().map(task).collect();
         run_all(&tasks, 0, &AtomicBool::new(false))
     });

@@ -1,6 +1,7 @@
 //! The view of a connection for tools.
 
 use super::Connection;
+use crate::packet::Side;
 use crate::tcp::info::{OptionsInfo, TcpInfo};
 
 impl Connection {
@@ -8,6 +9,10 @@ impl Connection {
     /// each value on demand.
     pub fn info(&self) -> TcpInfo {
         let mut info = TcpInfo::of(self.state, self.sender.stream());
+        if self.side == Side::Acceptor {
+            // Linux creates the connection when its SYN is acknowledged (`tcp_create_openreq_child`).
+            info.bytes_acked = info.bytes_acked.saturating_sub(1);
+        }
         self.sender.describe(&mut info);
         info.options = OptionsInfo {
             timestamps: self.timestamps.is_on(),
