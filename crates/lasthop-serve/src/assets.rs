@@ -25,10 +25,11 @@ const UPLOT_CSS: Asset = asset("/uplot.css", CSS, UPLOT_STYLE);
 const UPLOT: Asset = asset("/uplot.js", SCRIPT, UPLOT_SCRIPT);
 const CHARTS: Asset = asset("/charts.js", SCRIPT, CHARTS_SCRIPT);
 const SERVER: Asset = asset("/server.js", SCRIPT, include_str!("../web/server.js"));
+const TRANSPORT: Asset = asset("/transport.js", SCRIPT, include_str!("../web/transport.js"));
 const DOM: Asset = asset("/dom.js", SCRIPT, include_str!("../web/dom.js"));
 
 /// All files of the pages of simulations.
-pub(crate) static ASSETS: [Asset; 25] = [
+pub(crate) static ASSETS: [Asset; 26] = [
     asset("/", HTML, include_str!("../web/index.html")),
     asset("/diagram.css", CSS, include_str!("../web/diagram.css")),
     ICON,
@@ -39,6 +40,7 @@ pub(crate) static ASSETS: [Asset; 25] = [
     CHARTS,
     DOM,
     SERVER,
+    TRANSPORT,
     asset("/app.js", SCRIPT, include_str!("../web/app.js")),
     asset("/link.js", SCRIPT, include_str!("../web/link.js")),
     asset("/controls.js", SCRIPT, include_str!("../web/controls.js")),
@@ -57,7 +59,7 @@ pub(crate) static ASSETS: [Asset; 25] = [
 ];
 
 /// All files of the page of running daemons.
-pub(crate) static STATUS_ASSETS: [Asset; 13] = [
+pub(crate) static STATUS_ASSETS: [Asset; 14] = [
     asset("/", HTML, include_str!("../web/status.html")),
     asset("/status.css", CSS, include_str!("../web/status.css")),
     asset("/status.js", SCRIPT, include_str!("../web/status.js")),
@@ -71,4 +73,5 @@ pub(crate) static STATUS_ASSETS: [Asset; 13] = [
     CHARTS,
     DOM,
     SERVER,
+    TRANSPORT,
 ];

@@ -1,5 +1,7 @@
 // Requests of the page to its server.
 
+import { send } from './transport.js';
+
 /** @typedef {{message: string, key: string|null, control: string|null}} Refusal */
 
 /** Error with the server's message of one line. */
@@ -13,8 +15,7 @@ export class Refused extends Error {
 
 /** @param {string} path @param {AbortSignal} [signal] @param {Blob} [body] what is sent along, to where something is taken */
 async function ask(path, signal, body) {
-  // The server rejects requests without this header: pages of other sites cannot send it.
-  const response = await fetch(path, { signal, headers: { 'X-Lasthop-Page': '1' }, ...(body && { method: 'POST', body }) });
+  const response = await send(path, signal, body);
   if (response.ok) return response;
   const text = await response.text();
   let refusal = { message: text.trim() || `the server answered ${response.status}`, key: null, control: null };
