@@ -9,13 +9,13 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study walkthroughs mutations dist dist-test
+.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser page page-test fuzz soak speed live agreement attacks firewalls latency study walkthroughs mutations dist dist-test
 
 test:
 	@./scripts/test.sh format prose lint unit
 
 test-all:
-	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz walkthroughs
+	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser page-test fuzz walkthroughs
 
 # Tools that the steps of `test-all` need beyond Rust and Python.
 tools:
@@ -64,6 +64,14 @@ ns2:
 # The page of `serve` and the page of `reproduce` in Chromium, where Node.js and Chromium are installed.
 browser:
 	@./scripts/browser.sh
+
+# The page without a server, a folder of static files: target/page. STUDIES=all adds the results of all studies (minutes).
+page:
+	@./scripts/page.sh
+
+# Its numbers beside those of the native program, and the page in Chromium, where Node.js and Chromium are installed.
+page-test:
+	@./scripts/page-test.sh
 
 # Each fuzz target for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed.
 fuzz:

@@ -1,6 +1,7 @@
 //! The scenarios that the page offers.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use lasthop_proto::scheme::{BaseStation, Congestion, Ends, Family, SCHEMES, Scheme};
 use lasthop_scenario::{Scenario, builtin_names};
@@ -16,8 +17,22 @@ const SHOWN_FIRST: [&str; 2] = ["LL-TCP-AWARE", "SNOOP"];
 /// Scenarios by name. They are sealed: values set by the page cannot open files.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    entries: Vec<(String, Scenario)>,
+    entries: Vec<Entry>,
     first: String,
+}
+
+/// Scenario of the catalogue. A ready-made one is parsed when it is first needed.
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    scenario: OnceLock<Option<Scenario>>,
+}
+
+impl Entry {
+    fn scenario(&self) -> Option<&Scenario> {
+        // Tests parse all of them.
+        self.scenario.get_or_init(|| Scenario::builtin(&self.name).ok().map(Scenario::sealed)).as_ref()
+    }
 }
 
 impl Catalogue {
@@ -29,12 +44,11 @@ impl Catalogue {
     pub fn new(files: &[PathBuf]) -> Result<Self, lasthop_scenario::Error> {
         let mut entries = Vec::new();
         for file in files {
-            entries.push((file.display().to_string(), Scenario::load(file)?.sealed()));
+            let scenario = OnceLock::from(Some(Scenario::load(file)?.sealed()));
+            entries.push(Entry { name: file.display().to_string(), scenario });
         }
-        let first = entries.first().map_or_else(|| FIRST.to_owned(), |(name, _)| name.clone());
-        for name in builtin_names() {
-            entries.push((name.to_owned(), Scenario::builtin(name)?.sealed()));
-        }
+        let first = entries.first().map_or_else(|| FIRST.to_owned(), |entry| entry.name.clone());
+        entries.extend(builtin_names().map(|name| Entry { name: name.to_owned(), scenario: OnceLock::new() }));
         Ok(Self { entries, first })
     }
 
@@ -44,17 +58,18 @@ impl Catalogue {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Scenario> {
-        self.entries.iter().find(|(known, _)| known == name).map(|(_, scenario)| scenario)
+        self.entries.iter().find(|entry| entry.name == name)?.scenario()
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|(name, _)| name.as_str())
+        self.entries.iter().map(|entry| entry.name.as_str())
     }
 
     /// Returns the choices as JSON: `version`, `scenarios`, `schemes`.
     pub fn to_json(&self) -> Value {
-        let scenarios = self.entries.iter().map(|(name, scenario)| {
-            json!({ "name": name, "title": scenario.title(), "description": scenario.description() })
+        let scenarios = self.entries.iter().filter_map(|entry| {
+            let scenario = entry.scenario()?;
+            Some(json!({ "name": entry.name, "title": scenario.title(), "description": scenario.description() }))
         });
         let schemes = SCHEMES.iter().map(|scheme| {
             json!({
@@ -111,4 +126,20 @@ pub(crate) fn usual_shown(schemes: &[&'static Scheme], scenario: &Scenario) -> &
     let named = |name: &str| schemes.iter().find(|scheme| scheme.name == name).copied();
     let shown = SHOWN_FIRST.into_iter().find_map(named);
     shown.or_else(|| named(scenario.scheme().name)).or(schemes.first().copied()).unwrap_or(scenario.scheme())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ready_made_scenario_is_a_choice() {
+        let catalogue = Catalogue::new(&[]).unwrap();
+        let json = catalogue.to_json();
+        let named: Vec<&str> =
+            json["scenarios"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(named, builtin_names().collect::<Vec<_>>());
+        assert_eq!(catalogue.find(FIRST).unwrap().title(), Scenario::builtin(FIRST).unwrap().title());
+        assert!(catalogue.find("nothing").is_none());
+    }
 }

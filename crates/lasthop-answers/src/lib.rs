@@ -1,5 +1,5 @@
 //! Answers to the requests of the pages of simulations: scenarios with sliders, and the five steps from a measurement
-//! to a cure. There are no sockets here: `lasthop-serve` answers over HTTP.
+//! to a cure. There are no sockets here: `lasthop-serve` answers over HTTP, and `lasthop-page` within a browser.
 //!
 //! | module | contents |
 //! |---|---|

@@ -75,7 +75,8 @@ async function ask(signal) {
   const drawn = new Promise((drawn) => { progress = { begun: performance.now(), first: null, done: undefined, drawn }; });
   try {
     // First numbers, which follow the slider, then packets, then more precise numbers: each uses all cores.
-    await compare('first', words, signal, take);
+    await compare('first', words, signal, (lines) => chosen.then(() => { if (!signal.aborted) take(lines); }));
+    await chosen;
     if (!signal.aborted && results.complete) await drawn;
     if (!signal.aborted) await askRun(words, beside, signal);
     if (!signal.aborted && results.complete && results.runs < known.runs) await compare('compare', words, signal, refined);
@@ -296,9 +297,8 @@ addEventListener('hashchange', () => {
   changed();
 });
 
-try {
-  choices(await catalogue());
-  changed();
-} catch (error) {
-  complain(error);
-}
+/** Scenarios and schemes, which are requested together with the first numbers. */
+const chosen = catalogue().then(choices);
+// A failure is shown where it is awaited.
+chosen.catch(() => {});
+changed();

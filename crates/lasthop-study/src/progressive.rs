@@ -126,7 +126,8 @@ pub fn refine(
     };
     thread::scope(|scope| {
         let (finished, arriving) = mpsc::channel();
-        for _ in 0..threads(jobs).min(plan.len()) {
+        let (threads, mut started) = (threads(jobs).min(plan.len()), 0);
+        while threads > 1 && started < threads {
             let (finished, work, stop) = (finished.clone(), &work, &stop);
             let worker = move || {
                 while !stop()
@@ -139,19 +140,20 @@ pub fn refine(
             if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
                 break;
             }
+            started += 1;
         }
         drop(finished);
         let mut reports: Vec<Vec<Option<Report>>> = vec![vec![None; before as usize]; tasks.len()];
         let mut done = vec![0; tasks.len()];
         let mut complete = 0;
         let mut overflow = None;
-        for (task, run, mut report) in arriving {
+        let mut take = |(task, run, mut report): (usize, u32, Report)| {
             if let Some(found) = report.overflow.take() {
                 given_up.store(true, Ordering::Relaxed);
                 overflow.get_or_insert(*found);
             }
             if overflow.is_some() {
-                continue;
+                return;
             }
             reports[task][run as usize] = Some(report);
             complete += 1;
@@ -165,7 +167,15 @@ pub fn refine(
                 done[task] += 1;
                 sink(SoFar { task, runs: round, measures: summarise(&tasks[task].network, &first) });
             }
+        };
+        // A single thread is this one; in a browser there is no other.
+        while started == 0
+            && !stop()
+            && let Some(done) = work()
+        {
+            take(done);
         }
+        arriving.iter().for_each(take);
         overflow.map_or(Ok(complete == plan.len()), Err)
     })
 }

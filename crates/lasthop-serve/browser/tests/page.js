@@ -1,6 +1,9 @@
 // Shared parts of the tests: lasthop serving on a free port, and a browser.
 
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
@@ -9,8 +12,31 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? `${ROOT}target`;
 export const LASTHOP = process.env.LASTHOP ?? `${TARGET}/debug/lasthop`;
 
-/** Starts `lasthop serve`; returns the printed address, and a function that stops it. @param {string[]} args */
-export const serve = (args = []) => start(['serve', '--listen', '127.0.0.1:0', ...args]);
+/** Folder of the page without a server (`make page`), if that is to be tested. */
+export const ALONE = process.env.LASTHOP_PAGE;
+
+/**
+ * Starts `lasthop serve`, or a server of files for the page without a server; returns the address, and a function that stops it.
+ * @param {string[]} args
+ */
+export const serve = (args = []) => (ALONE ? files(ALONE) : start(['serve', '--listen', '127.0.0.1:0', ...args]));
+
+/** Serves the files of a folder; `cure` is `cure.html`, as for `lasthop serve`. @param {string} folder */
+async function files(folder) {
+  const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+  const server = createServer(async ({ url }, response) => {
+    const path = new URL(url, 'http://localhost').pathname;
+    const name = { '/': '/index.html', '/cure': '/cure.html' }[path] ?? path;
+    try {
+      const text = await readFile(join(folder, name));
+      response.writeHead(200, { 'Content-Type': types[extname(name)] ?? 'application/octet-stream' }).end(text);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  return { url: `http://127.0.0.1:${server.address().port}/`, stop: () => { server.closeAllConnections(); server.close(); } };
+}
 
 /** Starts a command that serves a page; returns the printed address, and a function that stops it. @param {string[]} words */
 export async function start(words) {

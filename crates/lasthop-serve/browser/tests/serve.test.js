@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { LASTHOP, SMALL, browser, go, headings, numbers, open, serve, settled } from './page.js';
+import { ALONE, LASTHOP, SMALL, browser, go, headings, numbers, open, serve, settled } from './page.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -352,7 +352,7 @@ test('every scenario shows something', async () => {
   await page.close();
 });
 
-test('a scenario of one\'s own is offered first', async () => {
+test('a scenario of one\'s own is offered first', { skip: ALONE && 'files come from the command line' }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'lasthop-browser-'));
   const file = join(folder, 'mine.toml');
   const text = execFileSync(LASTHOP, ['explain', 'wavelan-wan', '--set', 'flows.bulk.size=100 KiB', '--set', 'runs=2'], { encoding: 'utf8' });
