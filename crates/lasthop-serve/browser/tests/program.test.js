@@ -41,7 +41,7 @@ for (const { name } of scenarios) {
 }
 
 test('QUIC is in it', () => {
-  const set = 'set=flows.bulk.app%3D"quic"';
+  const set = 'set=flows.download.app%3D"quic"';
   const [, text] = compare('/api/trace', `scenario=farm-radio&size=200+KiB&${set}`).split('\n');
   assert.equal(JSON.parse(text).flows, 1);
   assert.notEqual(text, compare('/api/trace', 'scenario=farm-radio&size=200+KiB').split('\n')[1]);
