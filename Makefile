@@ -65,7 +65,8 @@ ns2:
 browser:
 	@./scripts/browser.sh
 
-# The page without a server, a folder of static files: target/page. STUDIES=all adds the results of all studies (minutes).
+# The page without a server, a folder of static files: target/page. STUDIES=FOLDER, written by
+# `lasthop reproduce --out FOLDER`, adds the pages of studies.
 page:
 	@./scripts/page.sh
 

@@ -60,6 +60,8 @@ FAULTS = [
      "longest", LIARS),
     ("false reports of arrivals stop a hop", f"{HYBRID}/symbols.rs", "if is_contradicted { self.base }",
      "if is_contradicted && self.base == 0 { self.base }", LIARS),
+    ("a comparison on one thread has no numbers", "crates/lasthop-study/src/progressive.rs", "while started == 0\n", "while false\n",
+     ["-p", "lasthop-study", "--lib", "progressive"]),
     ("a rate on the page spans a restart", "crates/lasthop-serve/src/status/history.rs",
      "before.counted_by == reading.counted_by", "before.counted_by <= reading.counted_by", ["-p", "lasthop-serve", "--lib", "status"]),
     ("a page of daemons keeps all its past", "crates/lasthop-serve/src/status/history.rs", "self.rounds.len() > ROUNDS ||",

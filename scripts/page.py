@@ -114,7 +114,17 @@ def write(folder: Path, program: Path, studies: Path | None) -> None:
             (folder / file).write_text(bundle(file) if file in scripts else text_of(file), encoding="utf-8")
     (folder / "simulator.js").write_text(simulator(program.read_bytes()), encoding="utf-8")
     if studies:
-        shutil.copytree(studies, folder / "studies", dirs_exist_ok=True)
+        copy_pages(studies, folder / "studies")
+
+
+def copy_pages(studies: Path, folder: Path) -> None:
+    """Copies the pages of studies, which consist of one file each."""
+    if not (studies / "index.html").is_file():
+        raise Failed(f"{studies}: contains no index.html; expected a folder that `lasthop reproduce --out` wrote")
+    for page in studies.rglob("index.html"):
+        place = folder / page.relative_to(studies)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, place)
 
 
 def main() -> int:

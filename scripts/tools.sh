@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that the tests need besides Rust and Python, except those already installed: a C linker (Debian, Ubuntu), iproute2
-# and iptables if root can test in network namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny,
-# built from source in target/tools.
+# and iptables if root can test in network namespaces, Chromium and Node.js for the pages, rustfmt, clippy and a standard library for
+# WebAssembly (rustup), and cargo-deny, built from source in target/tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -35,6 +35,8 @@ fi
 for component in rustfmt clippy; do
     "$cargo" "${component/rust/}" --version >/dev/null 2>&1 || rustup component add "$component"
 done
+# The page without a server is tested if this succeeds.
+scripts/wasm.sh --check || true
 tools="${CARGO_TARGET_DIR:-$PWD/target}/tools"
 if ! PATH="$tools/bin:$PATH" "$cargo" deny --version >/dev/null 2>&1; then
     echo "tools: building cargo-deny $deny_version, once"

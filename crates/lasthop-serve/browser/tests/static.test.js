@@ -142,3 +142,13 @@ test('a file on this machine is measured in the page', async () => {
   asksNobody(page);
   await page.close();
 });
+
+test('the reproduced studies are part of the folder', async () => {
+  const page = await open('index.html', SMALL);
+  await page.locator('.ways a', { hasText: 'Studies' }).click();
+  await page.locator('figure svg').first().waitFor();
+  assert.ok(page.url().endsWith('/studies/index.html'), page.url());
+  assert.ok(await page.locator('figure').count() > 3);
+  asksNobody(page);
+  await page.close();
+});
