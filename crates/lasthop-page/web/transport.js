@@ -5,7 +5,10 @@
 const { program, worker: source } = globalThis.LASTHOP_SIMULATOR;
 
 const compiled = (async () => {
-  const bytes = Uint8Array.from(atob(program), (character) => character.charCodeAt(0));
+  const text = atob(program);
+  const bytes = new Uint8Array(text.length);
+  // Twenty times as fast as `Uint8Array.from` with a function.
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
   return WebAssembly.compile(await new Response(stream).arrayBuffer());
 })();
