@@ -7,16 +7,12 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { LOSSES } from './losses.js';
 import { ALONE, LASTHOP, browser, serve } from './page.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const QUICK = 'rate=6+Mbps&delay=10+ms&control=box&for=bulk&runs=2';
-
-/** Losses of 4,000 packets with a spacing of 1 ms from a small generator: 1 in 50. */
-let state = 7;
-const isLost = () => { state = (Math.imul(state, 1664525) + 1013904223) >>> 0; return Number((state >>> 16) % 50 === 0); };
-const LOSSES = ['sent_s,bytes,lost', ...Array.from({ length: 4000 }, (_, at) => `${(at / 1e3).toFixed(3)},1000,${isLost()}`), ''].join('\n');
 
 let chromium;
 let server;

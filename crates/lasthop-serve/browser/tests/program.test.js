@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
+import { LOSSES } from './losses.js';
 import { run } from '../../../lasthop-page/web/wasi.mjs';
 
 const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL('../../../../target', import.meta.url));
@@ -48,9 +49,7 @@ test('QUIC is in it', () => {
 });
 
 test('the steps from a measurement to a cure have the bytes of the native program', () => {
-  const lost = (at) => Number((Math.imul(at + 1, 2654435761) >>> 16) % 50 === 0);
-  const losses = ['sent_s,bytes,lost', ...Array.from({ length: 4000 }, (_, at) => `${(at / 1e3).toFixed(3)},1000,${lost(at)}`), ''].join('\n');
-  const [, link] = compare('/api/link', `rate=6+Mbps&delay=10+ms&file=losses.csv%3A${losses.length}`, losses).split('\n');
+  const [, link] = compare('/api/link', `rate=6+Mbps&delay=10+ms&file=losses.csv%3A${LOSSES.length}`, LOSSES).split('\n');
   const { scenario } = JSON.parse(link);
   const lines = compare('/api/advise', 'control=box&for=bulk,pages,call&runs=2', scenario).trim().split('\n');
   const { advice } = JSON.parse(lines.at(-1));

@@ -7,6 +7,7 @@ import { cpus, loadavg } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { LOSSES } from './losses.js';
 import { ALONE, SMALL, browser, numbers, settled } from './page.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -132,9 +133,7 @@ test('the keyboard is enough', async () => {
 
 test('a file on this machine is measured in the page', async () => {
   const page = await open('cure.html', 'rate=6+Mbps&delay=10+ms&control=box&for=bulk&runs=2');
-  const lost = (at) => Number((Math.imul(at + 1, 2654435761) >>> 16) % 50 === 0);
-  const losses = ['sent_s,bytes,lost', ...Array.from({ length: 4000 }, (_, at) => `${(at / 1e3).toFixed(3)},1000,${lost(at)}`), ''].join('\n');
-  await page.locator('#measurement').setInputFiles({ name: 'losses.csv', mimeType: 'text/csv', buffer: Buffer.from(losses) });
+  await page.locator('#measurement').setInputFiles({ name: 'losses.csv', mimeType: 'text/csv', buffer: Buffer.from(LOSSES) });
   await page.locator('#link-words:not(:empty)').waitFor();
   await page.locator('#advise').click();
   await page.locator('#cures tbody tr').first().waitFor({ timeout: 60_000 });
