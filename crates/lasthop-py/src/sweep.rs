@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use lasthop_proto::tcp::config::Switch;
 use lasthop_report::ReportError;
 use lasthop_report::columns::{Column, row_columns};
 use lasthop_report::rows::Rows;
+use lasthop_study::measures::Samples;
 use lasthop_study::measures::flows::flows;
 use lasthop_study::measures::links::links;
 use lasthop_study::measures::rows::{flow_rows, link_rows};
-use lasthop_study::measures::{Samples, need_metering};
 use lasthop_study::parts::Parts;
 use lasthop_study::replicate::{Task, run_all, run_each};
 use lasthop_study::sweep::{Axis, Point, Sweep, SweepError};
@@ -268,7 +267,6 @@ pub fn measure<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let mut tasks = Vec::new();
-    let metered = if need_metering(measures.iter().map(String::as_str)) { Switch::On } else { Switch::Off };
     for (scenario, set, name, first, end) in &jobs {
         let base = &scenario.get().0;
         let scheme = scheme(name)?;
@@ -278,7 +276,8 @@ pub fn measure<'py>(
             base.with_overrides(set).and_then(|scenario| Task::new(&scenario, scheme, seed, *end))
         };
         let task = task.map_err(Error::from)?;
-        tasks.push(Task { runs: *first..*end, metered, ..task });
+        let task = task.with_measures(measures.iter().map(String::as_str));
+        tasks.push(Task { runs: *first..*end, ..task });
     }
     let mut samples = Samples::new(measures.into_iter().map(|name| (name, "")).collect());
     let done = watched(py, 0, None, |watch| {

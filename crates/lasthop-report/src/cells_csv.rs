@@ -1,4 +1,5 @@
-//! A study's cells as CSV: `paper,table,cell,metric,unit,published,measured,ci95,runs`.
+//! A study's cells as CSV: `paper,table,cell,metric,unit,published,measured,ci95,runs`, and `lab,lab_ci95,lab_runs` if
+//! cells were run in the lab.
 
 use std::io::Write;
 
@@ -9,6 +10,9 @@ use crate::study::Study;
 /// Names of the columns, in order.
 pub const COLUMNS: [&str; 9] = ["paper", "table", "cell", "metric", "unit", "published", "measured", "ci95", "runs"];
 
+/// Names of the columns with the lab's numbers, which follow if there are any.
+const LAB_COLUMNS: [&str; 3] = ["lab", "lab_ci95", "lab_runs"];
+
 /// Writes the cells of all tables of `study`, in their order. Missing values (a published number, the interval of a
 /// single run) are empty. Measured numbers are rounded to nine decimals.
 ///
@@ -17,10 +21,11 @@ pub const COLUMNS: [&str; 9] = ["paper", "table", "cell", "metric", "unit", "pub
 /// Returns an error if `out` cannot be written.
 pub fn write_cells_csv(study: &Study, out: impl Write) -> Result<(), ReportError> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS)?;
+    let with_lab = study.tables.iter().flat_map(|table| &table.rows).any(|row| row.lab.is_some());
+    writer.write_record(COLUMNS.iter().chain(LAB_COLUMNS.iter().filter(|_| with_lab)))?;
     for table in &study.tables {
         for row in &table.rows {
-            writer.write_record([
+            let own = [
                 study.id.as_str(),
                 &table.id,
                 &row.cell,
@@ -30,7 +35,13 @@ pub fn write_cells_csv(study: &Study, out: impl Write) -> Result<(), ReportError
                 &number(Some(row.measured)),
                 &number(row.ci95),
                 &row.runs.to_string(),
-            ])?;
+            ];
+            let lab = [
+                number(row.lab.map(|lab| lab.value)),
+                number(row.lab.and_then(|lab| lab.ci95)),
+                row.lab.map(|lab| lab.runs.to_string()).unwrap_or_default(),
+            ];
+            writer.write_record(own.into_iter().chain(lab.iter().map(String::as_str).filter(|_| with_lab)))?;
         }
     }
     writer.flush()?;

@@ -9,13 +9,13 @@ use crate::error::ReportError;
 use crate::figures::{Colours, Numbers};
 use crate::markup::escape;
 use crate::pivot::{self, Line, Pivot, Published, Runs};
-use crate::study::{Claim, Deviation, FAR, Holds, NamedFigure, Study, Table};
+use crate::study::{Claim, Deviation, FAR, Holds, MetricSummary, NamedFigure, Study, Table};
 
 const TEMPLATE: &str = include_str!("../templates/index.html.j2");
 const FIGURES_TEMPLATE: &str = include_str!("../templates/figures.html.j2");
 /// Template of one figure, which both pages include.
 const FIGURE_TEMPLATE: &str = include_str!("../templates/figure.html.j2");
-const STYLE: &str = include_str!("../templates/style.css");
+pub(crate) const STYLE: &str = include_str!("../templates/style.css");
 
 /// Page of tables and figures about something that is not a study.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
     Ok(environment.get_template("figures.html")?.render(Serde(&view))?)
 }
 
-fn environment() -> Result<Environment<'static>, ReportError> {
+pub(crate) fn environment() -> Result<Environment<'static>, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     // The engine's own escaping also replaces slashes, which would hide the names of cells from text search.
@@ -221,11 +221,7 @@ impl<'a> Page<'a> {
             rule: rule(),
             command: &study.command,
             held: study.claims.iter().filter(|claim| claim.holds == Holds::Yes).count(),
-            summaries: study
-                .summaries()
-                .iter()
-                .map(|one| pivot::summary_text(one, &study.parts_of(&one.worst_cell).join(", ")))
-                .collect(),
+            summaries: summaries(study),
             notes: &study.notes,
             claims: study.claims.iter().map(|claim| ClaimView::of(study, claim)).collect(),
             tables: study.tables.iter().map(|table| TableView::of(study, table)).collect(),
@@ -235,8 +231,16 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Returns the deviations from published numbers, and of the lab from the simulator, one line per metric.
+pub(crate) fn summaries(study: &Study) -> Vec<String> {
+    let worst = |one: &MetricSummary| study.parts_of(&one.worst_cell).join(", ");
+    let published = study.summaries().into_iter().map(|one| pivot::summary_text(&one, &worst(&one)));
+    let lab = study.lab_summaries().into_iter().map(|one| pivot::lab_summary_text(&one, &worst(&one)));
+    published.chain(lab).collect()
+}
+
 /// Describes in a sentence which deviations are marked.
-fn rule() -> String {
+pub(crate) fn rule() -> String {
     format!(
         "Deviations are relative to the published number or, where that is a percentage, in percentage points (pp); those beyond \
          {FAR} % or {FAR} pp are marked."
@@ -282,10 +286,12 @@ impl<'a> TableView<'a> {
         let pivot = Pivot::of(table);
         let names = study.names_in(table);
         let metrics = pivot.metrics.iter().map(|metric| {
-            let headings = match metric.published {
+            let mut headings = match metric.published {
                 Published::Some => vec!["published", "measured", "deviation"],
+                Published::Beside => vec!["published", "measured"],
                 Published::None => vec!["measured"],
             };
+            headings.extend(metric.lab.then_some(["lab", "lab's deviation"]).into_iter().flatten());
             let label = format!("{} ({})", pivot::metric_label(metric.name), pivot::unit_label(metric.unit));
             MetricView { label, columns: headings.len(), headings }
         });
@@ -328,7 +334,19 @@ fn numbers(pivot: &Pivot, line: &Line) -> Vec<NumberView> {
                     if deviation.is_some_and(Deviation::is_far) { "far" } else { "" },
                 );
             }
+            Published::Beside => {
+                push(row.map(pivot::published_text), "start");
+                push(measured, "");
+            }
             Published::None => push(measured, "start"),
+        }
+        if metric.lab {
+            let deviation = row.and_then(|row| row.lab_deviation());
+            push(row.map(pivot::lab_text), "");
+            push(
+                deviation.map(pivot::deviation_text),
+                if deviation.is_some_and(Deviation::is_far) { "far" } else { "" },
+            );
         }
     }
     numbers

@@ -10,6 +10,7 @@
 //! | [`charts`] | the script that draws figures on pages |
 //! | [`study`] | the plain data that the next three show |
 //! | [`cells_csv`], [`text_table`], [`html`] | a study as CSV, on the terminal, as one page |
+//! | [`study_index`] | one page over several studies |
 //! | [`rows`], `rows_parquet` | a sweep's rows as CSV and Parquet |
 //! | [`columns`] | rows and traces in memory, for Apache Arrow |
 //!
@@ -37,6 +38,7 @@ pub mod rows;
 pub mod rows_parquet;
 pub mod study;
 mod study_files;
+pub mod study_index;
 pub mod text_table;
 pub mod trace_csv;
 pub mod trace_info;

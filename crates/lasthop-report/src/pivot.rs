@@ -1,7 +1,7 @@
 //! A study's table with one line per cell and its metrics side by side, with formatted numbers. The page and the
 //! terminal show the same.
 
-use crate::study::{CellRow, Deviation, FAR, MetricSummary, Table};
+use crate::study::{CellRow, Deviation, FAR, MetricSummary, Relation, Table};
 
 /// Table with its metrics side by side.
 pub struct Pivot<'a> {
@@ -25,12 +25,16 @@ pub struct Metric<'a> {
     pub unit: &'a str,
     /// Presence of published numbers of this metric in the table.
     pub published: Published,
+    /// Presence of numbers from the lab.
+    pub lab: bool,
 }
 
 /// Presence of published numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Published {
     Some,
+    /// Only numbers of other systems, which have no deviation.
+    Beside,
     None,
 }
 
@@ -48,12 +52,17 @@ impl<'a> Pivot<'a> {
         let mut lines: Vec<Line<'a>> = Vec::new();
         for row in &table.rows {
             let column = metrics.iter().position(|metric| metric.name == row.metric).unwrap_or_else(|| {
-                metrics.push(Metric { name: &row.metric, unit: &row.unit, published: Published::None });
+                metrics.push(Metric { name: &row.metric, unit: &row.unit, published: Published::None, lab: false });
                 metrics.len() - 1
             });
-            if row.published.is_some() {
-                metrics[column].published = Published::Some;
+            let metric = &mut metrics[column];
+            match row.relation {
+                _ if row.published.is_none() => {}
+                Relation::Same => metric.published = Published::Some,
+                Relation::Beside if metric.published == Published::None => metric.published = Published::Beside,
+                Relation::Beside => {}
             }
+            metric.lab |= row.lab.is_some();
             let line = lines.iter().position(|line| line.cell == row.cell).unwrap_or_else(|| {
                 lines.push(Line { cell: &row.cell, runs: row.runs, numbers: Vec::new() });
                 lines.len() - 1
@@ -112,9 +121,18 @@ pub fn published_text(row: &CellRow) -> String {
 
 /// Formats the measured number: `1.198 ±0.004`.
 pub fn measured_text(row: &CellRow) -> String {
+    with_interval(row, row.measured, row.ci95)
+}
+
+/// Formats the lab's number as the measured one; an en dash without one.
+pub fn lab_text(row: &CellRow) -> String {
+    row.lab.map_or_else(|| "–".to_owned(), |lab| with_interval(row, lab.value, lab.ci95))
+}
+
+fn with_interval(row: &CellRow, value: f64, ci95: Option<f64>) -> String {
     let digits = decimals(row) + 1;
-    let mean = format!("{:.digits$}", row.measured);
-    row.ci95.map_or_else(|| mean.clone(), |ci| format!("{mean} ±{ci:.digits$}"))
+    let mean = format!("{value:.digits$}");
+    ci95.map_or_else(|| mean.clone(), |ci| format!("{mean} ±{ci:.digits$}"))
 }
 
 /// Formats a deviation: `−5.2 %` or `+0.3 pp`.
@@ -136,12 +154,21 @@ pub fn deviation_text(deviation: Deviation) -> String {
 /// Formats a summary: `throughput: mean absolute deviation 7.1 % over 29 cells, ...`; `worst` is the name of the cell
 /// with the largest deviation.
 pub fn summary_text(summary: &MetricSummary, worst: &str) -> String {
+    deviations_text(summary, "published cells", worst)
+}
+
+/// Formats a summary of the lab's deviations: `lab, throughput: mean absolute deviation 4.0 % over 8 cells, ...`.
+pub fn lab_summary_text(summary: &MetricSummary, worst: &str) -> String {
+    format!("lab, {}", deviations_text(summary, "simulated cells", worst))
+}
+
+fn deviations_text(summary: &MetricSummary, cells: &str, worst: &str) -> String {
     let unit = match summary.worst {
         Deviation::Relative(_) => "%",
         Deviation::Points(_) => "pp",
     };
     format!(
-        "{}: mean absolute deviation {} over {} published cells; {} beyond {FAR} {unit}; the farthest {} ({})",
+        "{}: mean absolute deviation {} over {} {cells}; {} beyond {FAR} {unit}; the farthest {} ({})",
         metric_label(&summary.metric),
         deviation_text(summary.mean).trim_start_matches('+'),
         summary.cells,

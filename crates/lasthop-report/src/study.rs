@@ -64,6 +64,31 @@ pub struct CellRow {
     pub ci95: Option<f64>,
     /// Number of runs.
     pub runs: u32,
+    /// Relation of the published number to the measured one.
+    pub relation: Relation,
+    /// The same number measured in the lab, if the cell was run there.
+    pub lab: Option<Lab>,
+}
+
+/// Relation of a published number to the measured one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Relation {
+    /// Both describe the same system: the deviation is an error of the simulation.
+    #[default]
+    Same,
+    /// The published number is that of another system, shown for comparison; it has no deviation.
+    Beside,
+}
+
+/// A number measured with real packets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lab {
+    /// Mean, or median where the study prints medians.
+    pub value: f64,
+    /// Half of the 95 % confidence interval; `None` for too few runs.
+    pub ci95: Option<f64>,
+    /// Number of runs.
+    pub runs: u32,
 }
 
 /// Claim of the study.
@@ -143,13 +168,23 @@ impl Deviation {
 }
 
 impl CellRow {
-    /// Returns the deviation of the measured number from the published one, if there is one.
+    /// Returns the deviation of the measured number from the published one, if there is one of the same system.
     pub fn deviation(&self) -> Option<Deviation> {
-        let published = self.published?;
+        let published = self.published.filter(|_| self.relation == Relation::Same)?;
+        self.off(self.measured, published)
+    }
+
+    /// Returns the deviation of the lab's number from the measured one, if the cell was run in the lab.
+    pub fn lab_deviation(&self) -> Option<Deviation> {
+        self.off(self.lab?.value, self.measured)
+    }
+
+    /// Returns the deviation of `value` from `reference`, both in the row's unit.
+    fn off(&self, value: f64, reference: f64) -> Option<Deviation> {
         match self.unit.as_str() {
-            "percent" | "%" => Some(Deviation::Points(self.measured - published)),
-            _ if published == 0.0 => None,
-            _ => Some(Deviation::Relative((self.measured - published) / published)),
+            "percent" | "%" => Some(Deviation::Points(value - reference)),
+            _ if reference == 0.0 => None,
+            _ => Some(Deviation::Relative((value - reference) / reference)),
         }
     }
 }
@@ -245,9 +280,18 @@ impl Study {
 
     /// Returns the accuracy of each metric with published numbers, by name of the metric.
     pub fn summaries(&self) -> Vec<MetricSummary> {
+        self.summaries_of(CellRow::deviation)
+    }
+
+    /// Returns the deviations of the lab's numbers from the measured ones, by name of the metric.
+    pub fn lab_summaries(&self) -> Vec<MetricSummary> {
+        self.summaries_of(CellRow::lab_deviation)
+    }
+
+    fn summaries_of(&self, deviation: impl Fn(&CellRow) -> Option<Deviation>) -> Vec<MetricSummary> {
         let mut deviations: BTreeMap<&str, Vec<(&str, Deviation)>> = BTreeMap::new();
         for row in self.tables.iter().flat_map(|table| &table.rows) {
-            if let Some(deviation) = row.deviation() {
+            if let Some(deviation) = deviation(row) {
                 deviations.entry(&row.metric).or_default().push((&row.cell, deviation));
             }
         }

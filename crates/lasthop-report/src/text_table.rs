@@ -111,9 +111,11 @@ const MEASURED: &str = "measured";
 fn number_names(metric: &Metric) -> impl Iterator<Item = &'static str> + Clone {
     let names: &'static [&'static str] = match metric.published {
         Published::Some => &["paper", MEASURED, "off by"],
+        Published::Beside => &["paper", MEASURED],
         Published::None => &[MEASURED],
     };
-    names.iter().copied()
+    let lab: &'static [&'static str] = if metric.lab { &["lab", "lab off by"] } else { &[] };
+    names.iter().chain(lab).copied()
 }
 
 fn row_cells(pivot: &Pivot, line: &Line) -> Vec<String> {
@@ -127,13 +129,19 @@ fn row_cells(pivot: &Pivot, line: &Line) -> Vec<String> {
 fn number_cells(metric: &Metric, row: Option<&CellRow>) -> Vec<String> {
     let text = |text: fn(&CellRow) -> String| row.map(text).unwrap_or_default();
     let measured = text(pivot::measured_text);
-    match metric.published {
+    let mut cells = match metric.published {
         Published::Some => {
             let off = text(|row| row.deviation().map(pivot::deviation_text).unwrap_or_default());
             vec![text(pivot::published_text), measured, off]
         }
+        Published::Beside => vec![text(pivot::published_text), measured],
         Published::None => vec![measured],
+    };
+    if metric.lab {
+        cells.push(text(pivot::lab_text));
+        cells.push(text(|row| row.lab_deviation().map(pivot::deviation_text).unwrap_or_default()));
     }
+    cells
 }
 
 /// Formats one line per claim; below it its evidence or, if that is long, the missed comparisons; then the number of
@@ -167,6 +175,11 @@ pub fn text_claims(claims: &[Claim]) -> String {
 /// Formats one line per metric with the deviations of the measured numbers from the published ones.
 pub fn text_summaries(summaries: &[MetricSummary]) -> String {
     summaries.iter().map(|summary| pivot::summary_text(summary, &summary.worst_cell) + "\n").collect()
+}
+
+/// Formats one line per metric with the deviations of the lab's numbers from the measured ones.
+pub fn text_lab_summaries(summaries: &[MetricSummary]) -> String {
+    summaries.iter().map(|summary| pivot::lab_summary_text(summary, &summary.worst_cell) + "\n").collect()
 }
 
 fn without_trailing_space(text: &str) -> String {

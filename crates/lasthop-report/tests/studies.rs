@@ -4,12 +4,12 @@ use crate::study;
 
 use lasthop_report::cells_csv::write_cells_csv;
 use lasthop_report::html::index_html;
-use lasthop_report::study::{CellRow, Claim, Comparison, Deviation, Holds, Study, Table};
+use lasthop_report::study::{CellRow, Claim, Comparison, Deviation, Holds, Lab, Relation, Study, Table};
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
 
 fn cell(cell: &str, metric: &str, unit: &str, published: Option<f64>, measured: f64) -> CellRow {
     let (cell, metric, unit) = (cell.to_owned(), metric.to_owned(), unit.to_owned());
-    CellRow { cell, metric, unit, published, measured, ci95: Some(0.01), runs: 30 }
+    CellRow { cell, metric, unit, published, measured, ci95: Some(0.01), runs: 30, relation: Relation::Same, lab: None }
 }
 
 fn small() -> Study {

@@ -49,6 +49,8 @@ pub struct FlowReport {
     /// Application bytes that the acceptor received in order; for QUIC's requests and responses, those that the
     /// initiator received.
     pub received: u64,
+    /// Number of these bytes that had arrived when the run had settled; `None` if no such time was set.
+    pub settled: Option<u64>,
     /// Start of the flow.
     pub start: Instant,
     /// Time when the last of these bytes arrived.

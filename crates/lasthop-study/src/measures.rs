@@ -354,7 +354,10 @@ impl Samples {
     /// Adds a run of `network`.
     pub fn push(&mut self, network: &Network, report: &Report) {
         let measures = measures(network, report);
-        let value = |name: &String| measures.iter().find(|measure| measure.name == *name).map(|measure| measure.value);
+        let value = |name: &String| {
+            let found = measures.iter().find(|measure| measure.name == *name).map(|measure| measure.value);
+            found.or_else(|| flows::steady_throughput(network, report, name))
+        };
         self.values.extend(self.columns.iter().map(|(name, _)| value(name).unwrap_or(f64::NAN)));
     }
 

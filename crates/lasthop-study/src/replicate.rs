@@ -9,14 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, available_parallelism};
 
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::Switch;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
+
 use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Overflow, Recording, Simulation};
+
+use crate::measures::flows::settling;
+use crate::measures::need_metering;
+
+/// Time between checks for an abandoned run before it has settled.
+const PIECE: Duration = Duration::from_millis(100);
 
 /// Runs of a network.
 #[derive(Clone, Debug)]
@@ -30,18 +38,28 @@ pub struct Task {
     /// Indicates whether delays are measured as well ([`Simulation::metered`]), which takes some time and changes
     /// nothing else.
     pub metered: Switch,
+    /// Time from which transfers are in a steady state: the bytes that arrived before are reported as well
+    /// ([`FlowReport::settled`](lasthop_sim::measure::FlowReport::settled)).
+    pub settled: Option<Instant>,
 }
 
 impl Task {
     /// Creates the task of `scenario` under `scheme`.
     pub fn new(scenario: &Scenario, scheme: &Scheme, seed: u64, runs: u32) -> Result<Self, lasthop_scenario::Error> {
-        Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs, metered: Switch::Off })
+        Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs, metered: Switch::Off, settled: None })
     }
 
     /// Returns the task with delays measured.
     #[must_use]
     pub fn metered(self) -> Self {
         Self { metered: Switch::On, ..self }
+    }
+
+    /// Returns the task for runs with these metrics: metered, and with a time of settling, if some of them require it.
+    #[must_use]
+    pub fn with_measures<'n>(self, names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let metered = if need_metering(names.clone()) { Switch::On } else { self.metered };
+        Self { metered, settled: settling(names), ..self }
     }
 
     /// Creates the simulation of run number `run`.
@@ -262,14 +280,28 @@ fn run_in_order<E: From<Overflow>>(
 fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Box<Cut>> {
     let run = task.runs.start + round;
     let mut simulation = task.simulation(run);
+    let mut settled = Vec::new();
     loop {
         let abandoned = progress.abandoned();
-        if !abandoned && simulation.advance(EVENTS_BETWEEN_QUESTIONS) {
+        let goes_on = !abandoned
+            && match task.settled.filter(|_| settled.is_empty()) {
+                None => simulation.advance(EVENTS_BETWEEN_QUESTIONS),
+                Some(at) => {
+                    let goes_on = simulation.advance_until((simulation.now() + PIECE).min(at));
+                    if simulation.now() >= at || !goes_on {
+                        let flows = 0..task.network.flows.len();
+                        settled = flows.map(|at| simulation.delivered(&task.network, FlowId(at as u32))).collect();
+                    }
+                    goes_on
+                }
+            };
+        if goes_on {
             progress.run_at(simulation.now());
             continue;
         }
         let at = simulation.now();
-        let report = simulation.finish(&task.network).report;
+        let mut report = simulation.finish(&task.network).report;
+        report.flows.iter_mut().zip(settled).for_each(|(flow, bytes)| flow.settled = Some(bytes));
         return if abandoned { Err(Box::new(Cut { run, at, report })) } else { Ok(report) };
     }
 }

@@ -100,6 +100,17 @@ pub trait Study: Sync {
     /// Returns the study's title.
     fn title(&self) -> &'static str;
 
+    /// Returns the number of seconds after which the steady throughput of each flow is measured, if it is a metric of
+    /// the study's cells.
+    fn steady_from(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the names of the cells that the lab runs as well.
+    fn lab_cells(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the publication with its published values.
     fn citation(&self) -> &'static str;
 
@@ -215,6 +226,8 @@ pub struct Results {
     cells: BTreeMap<String, Vec<Summary>>,
     /// Runs of each cell.
     runs: BTreeMap<String, Samples>,
+    /// Results of the cells that were run in the lab.
+    lab: Option<Box<Results>>,
 }
 
 impl Results {
@@ -239,6 +252,16 @@ impl Results {
     pub(crate) fn insert(&mut self, cell: &str, samples: &Samples) {
         self.runs.insert(cell.to_owned(), samples.clone());
         self.cells.insert(cell.to_owned(), samples.summaries());
+    }
+
+    /// Adds the results of the cells that were run in the lab.
+    pub(crate) fn set_lab(&mut self, lab: Self) {
+        self.lab = Some(Box::new(lab));
+    }
+
+    /// Returns the results of the lab, if cells were run there.
+    pub(crate) fn lab(&self) -> Option<&Self> {
+        self.lab.as_deref()
     }
 
     /// Returns a metric of a cell with its unit, such as `throughput` of `E2E/LAN/32`.
@@ -269,6 +292,16 @@ impl Results {
         cells: [&str; N],
         quantity: impl Fn([f64; N]) -> f64,
     ) -> Option<Estimate> {
+        Estimate::of(&self.values_by_run(measure, cells, quantity)?)
+    }
+
+    /// Returns the quantity of [`measure_by_run`](Self::measure_by_run) in each run.
+    pub(crate) fn values_by_run<const N: usize>(
+        &self,
+        measure: &str,
+        cells: [&str; N],
+        quantity: impl Fn([f64; N]) -> f64,
+    ) -> Option<Vec<f64>> {
         cells.iter().for_each(|cell| self.expect(cell));
         let mut columns = [const { Vec::new() }; N];
         for (column, cell) in columns.iter_mut().zip(cells) {
@@ -277,8 +310,7 @@ impl Results {
             *column = samples.column(at).flatten().collect::<Vec<f64>>();
         }
         let runs = columns.iter().map(Vec::len).min()?;
-        let values = (0..runs).map(|run| quantity(columns.each_ref().map(|column| column[run])));
-        Estimate::of(&values.collect::<Vec<f64>>())
+        Some((0..runs).map(|run| quantity(columns.each_ref().map(|column| column[run]))).collect())
     }
 
     /// Returns the estimate of the ratio of two cells' throughputs, run by run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_report::figures::{Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale};
-use lasthop_report::study::{Claim, NamedFigure, Table};
+use lasthop_report::study::{CellRow, Claim, NamedFigure, Relation, Table};
 use lasthop_scenario::Scenario;
 
 use crate::stats::Estimate;
@@ -33,6 +33,16 @@ impl Study for Topics {
 
     fn title(&self) -> &'static str {
         self.title
+    }
+
+    fn steady_from(&self) -> Option<u64> {
+        self.topics.iter().find_map(|topic| topic.steady_from())
+    }
+
+    fn lab_cells(&self) -> Vec<String> {
+        let points =
+            self.topics.iter().flat_map(|topic| topic.points().into_iter().filter(|point| topic.in_lab(point)));
+        points.map(|point| point.name).collect()
     }
 
     fn citation(&self) -> &'static str {
@@ -104,6 +114,16 @@ pub(crate) trait Topic: Sync {
     /// Returns the topic's cells, in the order of the table.
     fn points(&self) -> Vec<Point>;
 
+    /// Returns the number of seconds after which the steady throughput of each flow is measured, if the topic needs it.
+    fn steady_from(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns whether the lab runs the cell as well.
+    fn in_lab(&self, _point: &Point) -> bool {
+        false
+    }
+
     /// Returns the names of the metrics in the topic's table.
     fn measures(&self) -> &'static [&'static str] {
         &["throughput"]
@@ -166,6 +186,8 @@ pub(crate) struct Point {
     pub place: Option<(&'static str, f64)>,
     /// Values from a public source, by metric.
     pub published: Vec<(&'static str, f64)>,
+    /// Relation of these values to the cell.
+    pub relation: Relation,
 }
 
 impl Point {
@@ -177,7 +199,20 @@ impl Point {
         (line, x): (&'static str, f64),
     ) -> Self {
         let scenario = scenario.into();
-        Self { name, scenario, set: Vec::new(), scheme, place: Some((line, x)), published: Vec::new() }
+        let (set, published, relation) = (Vec::new(), Vec::new(), Relation::Same);
+        Self { name, scenario, set, scheme, place: Some((line, x)), published, relation }
+    }
+
+    /// Returns the cell with a value from a public source, if there is one.
+    pub(crate) fn published(mut self, measure: &'static str, value: Option<f64>) -> Self {
+        self.published.extend(value.map(|value| (measure, value)));
+        self
+    }
+
+    /// Returns the cell with its published values declared those of another system.
+    pub(crate) const fn beside(mut self) -> Self {
+        self.relation = Relation::Beside;
+        self
     }
 
     /// Returns the cell with a key changed.
@@ -248,7 +283,12 @@ pub(crate) fn table(topic: &dyn Topic, results: &Results) -> Table {
         for metric in topic.measures().iter().filter(|metric| topic.shows(&point, metric)) {
             let Some((estimate, unit)) = topic.estimate(&point, metric, results) else { continue };
             let published = point.published.iter().find(|(known, _)| known == metric).map(|(_, value)| *value);
-            rows.push(estimate.row(&point.name, (metric, unit), published));
+            let lab = results.lab().and_then(|lab| topic.estimate(&point, metric, lab));
+            rows.push(CellRow {
+                relation: point.relation,
+                lab: lab.map(|(lab, _)| lab.lab()),
+                ..estimate.row(&point.name, (metric, unit), published)
+            });
         }
     }
     Table { id: topic.id().to_owned(), title: topic.title().to_owned(), rows }

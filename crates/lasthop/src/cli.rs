@@ -445,6 +445,9 @@ pub struct ReproduceArgs {
     /// Study to reproduce; without it, the studies are listed
     #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::names())]
     pub study: Option<String>,
+    /// Reproduce all studies, and write one page over them
+    #[arg(long, conflicts_with = "study")]
+    pub all: bool,
     /// Reproduce only this table
     #[arg(long, conflicts_with = "figure", requires = "study")]
     pub table: Option<String>,
@@ -454,13 +457,19 @@ pub struct ReproduceArgs {
     /// Root seed, a non-negative integer
     #[arg(long, short, allow_negative_numbers = true, value_parser = seed, default_value_t = 1)]
     pub seed: u64,
-    /// Number of runs per cell
-    #[arg(long, short = 'n', allow_negative_numbers = true, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub runs: u32,
+    /// Number of runs per cell [default: by study, see the list]
+    #[arg(long, short = 'n', allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
+    /// Run the cells that the study names for it in the lab as well (root)
+    #[arg(long, requires = "study")]
+    pub lab: bool,
+    /// Number of runs per cell in the lab
+    #[arg(long, allow_negative_numbers = true, requires = "lab", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub lab_runs: u32,
     /// Number of threads; 0 for one per core
     #[arg(long, short, allow_negative_numbers = true, default_value_t = 0)]
     pub jobs: usize,
-    /// Folder for cells.csv, index.html and figures/; resumes an interrupted study
+    /// Folder for cells.csv, index.html and figures/, with --all one per study in it; resumes an interrupted study
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
     #[command(flatten)]

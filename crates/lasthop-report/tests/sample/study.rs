@@ -5,7 +5,7 @@ use lasthop_report::figures::{
     Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale, SequencePlot, SequenceSeries,
     StepSeries, WindowPlot,
 };
-use lasthop_report::study::{CellRow, Claim, Comparison, Holds, NamedFigure, Study, Table};
+use lasthop_report::study::{CellRow, Claim, Comparison, Holds, NamedFigure, Relation, Study, Table};
 
 /// Schemes with published throughputs (LAN 8 KB, LAN 32 KB, WAN 32 KB) and goodputs.
 const SCHEMES: [(&str, [f64; 3], f64, f64); 12] = [
@@ -44,6 +44,8 @@ fn row(cell: &str, metric: &str, unit: &str, published: Option<f64>, measured: f
         measured,
         ci95: Some(ci95),
         runs: 30,
+        relation: Relation::Same,
+        lab: None,
     }
 }
 

@@ -6,6 +6,7 @@ use lasthop_sim::network::{App, FlowSpec, Network};
 use serde_json::{Value, json};
 
 use super::{Measure, Summary, carried, delays, summaries_json, summarise_each};
+use lasthop_proto::time::{Duration, Instant};
 
 /// A flow, and its metrics over several runs.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,6 +68,39 @@ pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Me
         delays::push(of_flow, &mut measures);
     }
     measures
+}
+
+/// Returns the name of the steady throughput of a flow among the metrics of a run: that from a number of seconds on to
+/// the limit. No metric of a whole run has spaces.
+pub(crate) fn steady_name(flow: &str, from: u64) -> String {
+    format!("throughput of {flow} from {from} s")
+}
+
+/// Returns the flow and the seconds of such a name.
+fn steady_flow(name: &str) -> Option<(&str, u64)> {
+    let (flow, from) = name.strip_prefix("throughput of ")?.strip_suffix(" s")?.rsplit_once(" from ")?;
+    Some((flow, from.parse().ok()?))
+}
+
+/// Returns names and units of the steady throughputs of a network's transfers.
+pub(crate) fn steady_columns(network: &Network, from: u64) -> Vec<(String, &'static str)> {
+    let flows = network.flows.iter().filter(|spec| spec.app.is_transfer());
+    flows.map(|spec| (steady_name(&spec.name, from), "Mbps")).collect()
+}
+
+/// Returns the time from which the run is steady according to the names of its metrics, if any asks for one.
+pub(crate) fn settling<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<Instant> {
+    names.find_map(|name| Some(Instant::ZERO + Duration::from_secs(steady_flow(name)?.1)))
+}
+
+/// Returns a metric of this kind in Mbps; `None` if it is none, or if the transfer or the run ended earlier.
+pub(crate) fn steady_throughput(network: &Network, report: &Report, name: &str) -> Option<f64> {
+    let (flow, from) = steady_flow(name)?;
+    let at = network.flows.iter().position(|spec| spec.name == flow)?;
+    let flow = report.flows.get(at).filter(|flow| !flow.complete && !flow.aborted)?;
+    let bytes = flow.received.checked_sub(flow.settled?)?;
+    let seconds = network.limit.since(Instant::ZERO + Duration::from_secs(from)).as_secs_f64();
+    (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds / 1e6)
 }
 
 /// Returns throughput in Mbps, and its time base in seconds; `None` for flows without a beginning and an end, such as

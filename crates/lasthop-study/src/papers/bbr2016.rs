@@ -35,6 +35,9 @@ const SCHEMES: [&str; 3] = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3"];
 /// Goodput of BBR without losses in the figure, in Mbps.
 const LOSSLESS: f64 = 91.0;
 
+/// Error of values read off the chart, in Mbps. Smaller values have no meaningful deviation.
+const READING_ERROR: f64 = 0.4;
+
 static BASE: Base = Base::Text("bbr2016.toml", include_str!("../../data/bbr2016.toml"));
 
 /// Figure 8.
@@ -54,11 +57,16 @@ impl Topic for Losses {
         let point = |scheme: &'static str, column: usize, loss: f64| {
             let row = published.iter().find(|row| row[0].parse() == Ok(loss));
             let value = row.and_then(|row| row.get(column)?.parse().ok());
-            let mut point = Point::drawn(cell(scheme, loss), BASE, scheme, (scheme, loss));
-            point.published.extend(value.map(|value| ("throughput", value)));
-            point.with("links.path.errors", uniform(loss))
+            let point = Point::drawn(cell(scheme, loss), BASE, scheme, (scheme, loss))
+                .published("throughput", value)
+                .with("links.path.errors", uniform(loss));
+            if value.is_some_and(|value| value < READING_ERROR) { point.beside() } else { point }
         };
         SCHEMES.iter().zip(1..).flat_map(|(scheme, column)| LOSSES.map(|loss| point(scheme, column, loss))).collect()
+    }
+
+    fn in_lab(&self, point: &Point) -> bool {
+        [0.01, 0.1, 1.0, 2.0, 5.0].iter().any(|loss| point.name == cell("E2E-CUBIC", *loss))
     }
 
     fn reads(&self, part: &str) -> Option<String> {

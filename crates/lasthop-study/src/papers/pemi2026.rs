@@ -4,8 +4,9 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::{loss_name, read_loss, records, uniform};
+use super::{MEDIAN, loss_name, median_throughput, read_loss, records, uniform};
 use crate::claims::{self, Claimant};
+use crate::stats::Estimate;
 use crate::study::Results;
 use crate::topics::{Along, Axes, Base, Point, Topic, Topics};
 
@@ -60,13 +61,23 @@ impl Topic for Downloads {
                     .with("links.radio.errors", uniform(loss));
                 // The figure shows the downloads with losses.
                 point.place = point.place.filter(|_| loss > 0.0);
-                point
-                    .published
-                    .extend(row.filter(|_| line == QUINN).and_then(|row| Some(("throughput", row[2].parse().ok()?))));
-                points.push(point);
+                let value = row.filter(|_| line == QUINN).and_then(|row| row[2].parse().ok());
+                points.push(point.published(MEDIAN, value));
             }
         }
         points
+    }
+
+    fn measures(&self) -> &'static [&'static str] {
+        &[MEDIAN]
+    }
+
+    fn estimate(&self, point: &Point, _: &str, results: &Results) -> Option<(Estimate, &'static str)> {
+        median_throughput(point, results)
+    }
+
+    fn in_lab(&self, point: &Point) -> bool {
+        point.name.starts_with("goodput/quinn/")
     }
 
     fn reads(&self, part: &str) -> Option<String> {
@@ -74,11 +85,7 @@ impl Topic for Downloads {
     }
 
     fn axes(&self) -> Axes {
-        Axes {
-            along: Along::Number("size at 1 % of loss (kB)", Scale::Log),
-            measure: "throughput",
-            y: "goodput (Mbps)",
-        }
+        Axes { along: Along::Number("size at 1 % of loss (kB)", Scale::Log), measure: MEDIAN, y: "goodput (Mbps)" }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
@@ -127,7 +134,7 @@ mod tests {
         let points = Downloads.points();
         assert_eq!((points.len(), points.iter().filter(|point| point.published.len() == 1).count()), (16, 8));
         let of = |name: &str| points.iter().find(|point| point.name == name).unwrap().published.clone();
-        assert_eq!(of("goodput/quinn/1%/20000kB"), [("throughput", 2.59)]);
+        assert_eq!(of("goodput/quinn/1%/20000kB"), [(MEDIAN, 2.59)]);
         // It is a bound for PEMI, not PEMI.
         assert_eq!(of("goodput/repaired-hop/1%/1000kB"), []);
     }

@@ -41,7 +41,12 @@ const SIZES: [u32; 3] = [1, 10, 50];
 const SIZES_LOSSES: [f64; 2] = [0.0, 1.0];
 
 /// Name of the metric: [`goodput`].
-const GOODPUT: &str = "goodput";
+const GOODPUT: &str = "median_goodput";
+
+/// Datagrams of the authors' curl and quiche (`QUIC_MAX_SEND_UDP_PAYLOAD_SIZE`), and the window per stream of their server
+/// (`http3_initial_max_stream_data`).
+const QUICHE_DATAGRAM: &str = "1200 B";
+const QUICHE_WINDOW: &str = "100 MB";
 
 /// Transport of the upload.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,7 +101,10 @@ impl Line {
             .with("flows.upload.size", format!("{size} MiB"))
             .with("links.radio.errors", self.errors(loss));
         if self.transport == Transport::Quic {
-            point = point.with("flows.upload.app", "quic");
+            point = point
+                .with("flows.upload.app", "quic")
+                .with("flows.upload.udp_payload", QUICHE_DATAGRAM)
+                .with("flows.upload.stream_window", QUICHE_WINDOW);
         }
         let is_own = |row: &csv::StringRecord| {
             &row[0] == figure && &row[1] == self.published && row[2].parse() == Ok(loss) && row[3].parse() == Ok(size)
@@ -116,12 +124,14 @@ impl Line {
     }
 }
 
-/// Returns the goodput of a cell as the paper computes it: decimal megabytes over the time with handshakes.
+/// Returns the median goodput of a cell as the paper computes it: decimal megabytes over the time with handshakes.
 fn goodput(point: &Point, results: &Results) -> Option<(Estimate, &'static str)> {
     let size: f64 = point.name.rsplit('/').next()?.strip_suffix("MB")?.parse().ok()?;
     let handshake = if point.set.iter().any(|(key, _)| *key == "flows.upload.app") { 0.0 } else { 0.115 };
     let bits = size * 8.0 * 1.048_576;
-    Some((results.by_run([&point.name], |[throughput]| 8.0 * size / (bits / throughput + handshake))?, "Mbps"))
+    let of = |[throughput]: [f64; 1]| 8.0 * size / (bits / throughput + handshake);
+    let values = results.values_by_run("throughput", [&point.name], of)?;
+    Some((Estimate::median_of(&values)?, "Mbps"))
 }
 
 /// Figure 6.
@@ -178,6 +188,12 @@ impl Topic for Uploads {
 
     fn estimate(&self, point: &Point, _: &str, results: &Results) -> Option<(Estimate, &'static str)> {
         goodput(point, results)
+    }
+
+    fn in_lab(&self, point: &Point) -> bool {
+        let losses = ["0%", "0.5%", "1%", "2%"];
+        let names = losses.iter().flat_map(|loss| ["TCP", "QUIC"].map(|line| format!("figure-6/{line}/{loss}/10MB")));
+        names.into_iter().any(|name| point.name == name)
     }
 
     fn reads(&self, part: &str) -> Option<String> {
