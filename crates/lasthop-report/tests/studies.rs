@@ -5,7 +5,8 @@ use crate::study;
 use lasthop_report::cells_csv::write_cells_csv;
 use lasthop_report::html::index_html;
 use lasthop_report::study::{CellRow, Claim, Comparison, Deviation, Holds, Lab, Relation, Study, Table};
-use lasthop_report::text_table::{text_claims, text_summaries, text_table};
+use lasthop_report::study_index::{Accuracy, studies_html};
+use lasthop_report::text_table::{text_claims, text_lab_summaries, text_summaries, text_table};
 
 fn cell(cell: &str, metric: &str, unit: &str, published: Option<f64>, measured: f64) -> CellRow {
     let (cell, metric, unit) = (cell.to_owned(), metric.to_owned(), unit.to_owned());
@@ -271,4 +272,53 @@ fn what_a_study_says_cannot_break_the_page() {
     study.figures[0].alt = title;
     let page = index_html(&study).expect("the page can be made");
     assert!(!page.contains("</script><b>") && page.contains("&lt;/script&gt;&lt;b&gt;"));
+}
+
+/// A study whose first cell was run in the lab, 10 % above the simulator; another system's value stands beside the third.
+fn with_lab() -> Study {
+    let mut study = small();
+    let rows = &mut study.tables[0].rows;
+    rows[0].lab = Some(Lab { value: 1.254, ci95: Some(0.02), runs: 3 });
+    rows[2].published = Some(2.0);
+    rows[2].relation = Relation::Beside;
+    study
+}
+
+#[test]
+fn the_lab_stands_beside_the_simulator_everywhere() {
+    let study = with_lab();
+    let mut out = Vec::new();
+    write_cells_csv(&study, &mut out).expect("memory takes everything");
+    let csv = String::from_utf8(out).expect("UTF-8");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].ends_with(",runs,lab,lab_ci95,lab_runs"), "{csv}");
+    assert!(lines[1].ends_with(",30,1.254,0.02,3") && lines[2].ends_with(",30,,,"), "{csv}");
+    let text = text_table(&study.tables[0], None);
+    let line = text.lines().find(|line| line.contains("LL/LAN/8")).expect("a line");
+    assert!(line.contains("1.254 ±0.020") && line.contains("+10.0 %"), "{line}");
+    let summary = text_lab_summaries(&study.lab_summaries());
+    assert!(summary.starts_with("lab, throughput: mean absolute deviation 10.0 % over 1 simulated cells"), "{summary}");
+    let page = index_html(&study).expect("a page");
+    assert!(page.contains(">lab<") && page.contains("lab, throughput: mean absolute deviation"), "{page}");
+}
+
+#[test]
+fn values_of_other_systems_are_shown_without_a_deviation() {
+    let study = with_lab();
+    assert_eq!(study.tables[0].rows[2].deviation(), None);
+    let of = |name: &str| study.summaries().into_iter().find(|summary| summary.metric == name).expect("a summary");
+    assert_eq!(of("throughput").cells, 2);
+    let text = text_table(&study.tables[0], None);
+    assert!(text.lines().any(|line| line.contains("LL/WAN/32") && line.contains("2.00")), "{text}");
+}
+
+#[test]
+fn one_page_links_to_the_studies() {
+    let page = studies_html(&[with_lab()], "lasthop reproduce --all --seed 1").expect("a page");
+    assert!(page.contains("href=\"balakrishnan1997/index.html\"") && page.contains("lasthop reproduce --all --seed 1"));
+    assert!(!page.contains("<script") && !page.contains("http:"), "{page}");
+    // Percentages do not count: of two throughputs, one is 5 % off, one 50 %.
+    let Accuracy { cells, mean } = Accuracy::of([&with_lab()]);
+    assert!(cells == 2 && (mean - 27.5).abs() < 1e-6, "{cells} {mean}");
+    assert!(page.contains("mean absolute deviation 27.5 % over 2 published cells"), "{page}");
 }

@@ -110,13 +110,21 @@ fn pie_dualpi2_and_cake_have_the_values_of_linux() {
         beta: 819,
         coupling: 2,
         step: ms(1),
+        step_queue: 0,
         classic_share: 10,
         overload: Overload::Drop,
     };
     assert_eq!(queues("queue = { kind = \"dualpi2\" }"), [QueueSpec::DualPi2(dual); 2]);
-    let given = DualPi2Config { coupling: 3, step: ms(2), classic_share: 50, overload: Overload::Overflow, ..dual };
-    let text =
-        "queue = { kind = \"dualpi2\", coupling = 3, step = \"2 ms\", classic_share = 50, overload = \"overflow\" }";
+    let given = DualPi2Config {
+        coupling: 3,
+        step: ms(2),
+        step_queue: 2,
+        classic_share: 50,
+        overload: Overload::Overflow,
+        ..dual
+    };
+    let text = "queue = { kind = \"dualpi2\", coupling = 3, step = \"2 ms\", step_queue = 2, classic_share = 50, \
+                overload = \"overflow\" }";
     assert_eq!(queues(text), [QueueSpec::DualPi2(given); 2]);
 
     let cake = CakeConfig { memory: Some(15_503_360), ..CakeConfig::default() };

@@ -7,6 +7,7 @@ use lasthop_report::figures::{Bar, BarChart, BarSeries, Figure, LineChart, LineP
 use lasthop_report::study::{CellRow, Claim, NamedFigure, Relation, Table};
 use lasthop_scenario::Scenario;
 
+use crate::claims;
 use crate::stats::Estimate;
 use crate::study::{self, Cell, Contents, Options, Results, Selection, Study, StudyError, scheme};
 
@@ -78,7 +79,10 @@ impl Study for Topics {
         let draws = !matches!(options.selection, Selection::Table(_));
         Ok(Contents {
             tables: topics.iter().map(|topic| table(*topic, results)).collect(),
-            claims: topics.iter().flat_map(|topic| topic.claims(results)).collect(),
+            claims: topics
+                .iter()
+                .flat_map(|topic| topic.claims(results).into_iter().chain(order(*topic, results)))
+                .collect(),
             notes: topics.iter().flat_map(|topic| topic.note()).map(str::to_owned).collect(),
             figures: topics.iter().filter(|_| draws).map(|topic| figure(*topic, results)).collect(),
         })
@@ -149,6 +153,11 @@ pub(crate) trait Topic: Sync {
 
     /// Returns the topic's claims for which `results` has the cells.
     fn claims(&self, results: &Results) -> Vec<Claim>;
+
+    /// Returns whether the second part of the cells' names is a line of the figure, and the order of lines is a claim.
+    fn orders_lines(&self) -> bool {
+        false
+    }
 
     /// Returns further information for readers, such as its sources.
     fn note(&self) -> Option<&'static str> {
@@ -292,6 +301,43 @@ pub(crate) fn table(topic: &dyn Topic, results: &Results) -> Table {
         }
     }
     Table { id: topic.id().to_owned(), title: topic.title().to_owned(), rows }
+}
+
+/// Least ratio of two published values whose order is a claim: that of the tolerance.
+const CLEARLY: f64 = 1.1;
+
+/// Returns the claim that lines are in the published order, wherever two of them differ clearly.
+fn order(topic: &dyn Topic, results: &Results) -> Option<Claim> {
+    if !topic.orders_lines() {
+        return None;
+    }
+    let points = topic.points();
+    let points: Vec<&Point> = points.iter().filter(|point| point.relation == Relation::Same).collect();
+    // The rest of a name is what cells of different lines have in common.
+    let rest = |point: &Point| point.name.splitn(3, '/').nth(2).map(str::to_owned);
+    claims::claim(
+        results,
+        &format!("order-{}", topic.id()),
+        "All lines that the source shows clearly apart are in its order",
+        &|c| {
+            for (at, a) in points.iter().enumerate() {
+                for b in points[at + 1..].iter().filter(|b| rest(b) == rest(a)) {
+                    for (measure, published) in &a.published {
+                        let Some((_, other)) = b.published.iter().find(|(known, _)| known == measure) else { continue };
+                        if published.max(*other) < CLEARLY * published.min(*other) {
+                            continue;
+                        }
+                        let [first, second] = [a, b].map(|point| topic.estimate(point, measure, results));
+                        let (first, second) = (first?.0, second?.0);
+                        let text =
+                            format!("{} {} beside {} {}", a.name, claims::show(&first), b.name, claims::show(&second));
+                        c.check((first.mean > second.mean) == (published > other), text);
+                    }
+                }
+            }
+            Some(())
+        },
+    )
 }
 
 /// Returns the figure of a topic, with series in the order of its cells.

@@ -128,7 +128,12 @@ fn one_figure() {
 fn without_a_study_all_are_listed() {
     let bench = Bench::new();
     let text = bench.stdout("reproduce");
-    let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    let names: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert_eq!(
         names,
         [
@@ -138,9 +143,45 @@ fn without_a_study_all_are_listed() {
             "bbr2016",
             "sidekick2024",
             "kosek2022",
-            "pemi2026"
+            "pemi2026",
+            "quic-geo2022",
+            "mqvpn2026",
+            "l4s-tests2021"
         ]
     );
+    assert!(text.lines().last().is_some_and(|line| line.starts_with("--all: ")), "{text}");
     let listed: serde_json::Value = serde_json::from_str(&bench.stdout("reproduce --json")).unwrap();
-    assert_eq!((&listed["studies"][3]["study"], &listed["studies"][3]["cells"]), (&"bbr2016".into(), &39.into()));
+    let bbr = &listed["studies"][3];
+    assert_eq!((&bbr["study"], &bbr["cells"], &bbr["runs"]), (&"bbr2016".into(), &39.into(), &5.into()));
+    assert!(bbr["seconds_on_two_processors"].as_f64().unwrap() > 0.0);
+}
+
+/// Values of another system stand beside without a deviation, and are not part of the accuracy.
+#[test]
+fn values_of_other_systems_have_no_deviation() {
+    let bench = Bench::new();
+    let text = bench.stdout("reproduce quic-geo2022 --runs 1");
+    let line = text.lines().find(|line| line.contains("efficiency/TCP-BBR/1%")).unwrap();
+    assert!(line.contains("11.00") && line.contains("55.0"), "{line}");
+    assert!(!text.contains("off by") && !text.contains("mean absolute deviation"), "{text}");
+    let json = bench.json("reproduce quic-geo2022 --runs 1 --json");
+    let rows = json["tables"][0]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["cell"] == "efficiency/TCP-BBR/1%" && row["metric"] == "time").unwrap();
+    assert_eq!(row["published"], 7.0);
+    assert!((5.0..60.0).contains(&row["measured"].as_f64().unwrap()), "{row}");
+}
+
+#[test]
+fn all_studies_take_no_name_and_the_lab_takes_one() {
+    let bench = Bench::new();
+    for (command, reason) in [
+        ("reproduce balakrishnan1997 --all", "cannot be used with"),
+        ("reproduce --lab", "required"),
+        ("reproduce bbr2016 --lab-runs 2", "required"),
+        ("reproduce bbr2016 --lab --lab-runs 0", "0"),
+    ] {
+        let output = bench.run(command);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(reason), "{command}: {error}");
+    }
 }

@@ -49,6 +49,9 @@ pub struct DualPi2Config {
     pub coupling: u32,
     /// Delay in the scalable queue beyond which every packet is marked.
     pub step: Duration,
+    /// Number of packets that must be in the scalable queue when a packet arrives for the step to apply to it. Linux has
+    /// 0; the queue of the L4S team before it had 2.
+    pub step_queue: u32,
     /// Percentage of the capacity that the scheduler grants the classic queue while both have packets.
     pub classic_share: u32,
     /// Reaction to overload.
@@ -65,6 +68,7 @@ impl Default for DualPi2Config {
             beta: 819,
             coupling: 2,
             step: Duration::from_millis(1),
+            step_queue: 0,
             classic_share: 10,
             overload: Overload::Drop,
         }
@@ -114,6 +118,8 @@ pub struct DualPi2<T> {
     gains: [u32; 2],
     classic: VecDeque<Stamped<T>>,
     scalable: VecDeque<Stamped<T>>,
+    /// Applicability of the step to each packet of the scalable queue.
+    steps: VecDeque<bool>,
     /// Backlog of both queues.
     backlog: Backlog,
     control: Control,
@@ -137,6 +143,7 @@ impl<T: Queued> DualPi2<T> {
             gains: [scaled(config.alpha), scaled(config.beta)],
             classic: VecDeque::new(),
             scalable: VecDeque::new(),
+            steps: VecDeque::new(),
             backlog: Backlog::default(),
             control: Control { probability: 0, delay: 0 },
             credit: initial_credit(&config),
@@ -175,7 +182,10 @@ impl<T: Queued> DualPi2<T> {
         self.backlog.add(item.bytes());
         let waits = Stamped { item, since: now };
         match ecn {
-            Ecn::Ect1 | Ecn::Ce => self.scalable.push_back(waits),
+            Ecn::Ect1 | Ecn::Ce => {
+                self.steps.push_back(self.scalable.len() >= self.config.step_queue as usize);
+                self.scalable.push_back(waits);
+            }
             Ecn::NotEct | Ecn::Ect0 => self.classic.push_back(waits),
         }
     }
@@ -184,9 +194,10 @@ impl<T: Queued> DualPi2<T> {
     pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>, tell: &mut impl FnMut(&mut T) -> bool) -> Option<T> {
         self.catch_up(now);
         while let Some((class, mut waits, change)) = self.take() {
+            let steps = class == Class::Scalable && self.steps.pop_front() == Some(true);
             let verdict = self.judge(class);
             let waited = now.since(waits.since);
-            let mark = verdict == Verdict::Mark || class == Class::Scalable && waited > self.config.step;
+            let mark = verdict == Verdict::Mark || steps && waited > self.config.step;
             if verdict == Verdict::Drop || mark && !tell(&mut waits.item) {
                 dropped.push(waits.item);
                 continue;

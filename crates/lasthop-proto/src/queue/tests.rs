@@ -235,21 +235,24 @@ fn specs() -> impl Strategy<Value = QueueSpec> {
         QueueSpec::Pie(PieConfig { limit, target, update, alpha, beta, ecn })
     });
     let overload = prop_oneof![Just(Overload::Drop), Just(Overload::Overflow)];
-    let dual = (controller, 1u32..5, 0u64..5, 0u32..=100, overload);
-    let dual = dual.prop_map(|((limit, target, update, (alpha, beta)), coupling, step, classic_share, overload)| {
-        let [target, update, step] = [target, update, step].map(Duration::from_millis);
-        QueueSpec::DualPi2(DualPi2Config {
-            limit,
-            target,
-            update,
-            alpha,
-            beta,
-            coupling,
-            step,
-            classic_share,
-            overload,
-        })
-    });
+    let dual = (controller, 1u32..5, (0u64..5, 0u32..3), 0u32..=100, overload);
+    let dual = dual.prop_map(
+        |((limit, target, update, (alpha, beta)), coupling, (step, step_queue), classic_share, overload)| {
+            let [target, update, step] = [target, update, step].map(Duration::from_millis);
+            QueueSpec::DualPi2(DualPi2Config {
+                limit,
+                target,
+                update,
+                alpha,
+                beta,
+                coupling,
+                step,
+                step_queue,
+                classic_share,
+                overload,
+            })
+        },
+    );
     let tins = prop_oneof![Just(Tins::BestEffort), Just(Tins::Diffserv3), Just(Tins::Diffserv4)];
     let isolation = prop_oneof![
         Just(Isolation::Flows),

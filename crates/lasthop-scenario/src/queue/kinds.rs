@@ -54,6 +54,9 @@ keys! {
         coupling: Whole<1, 255> = Whole(DualPi2Config::default().coupling),
         step: Duration = DualPi2Config::default().step,
         classic_share: Whole<0, 100> = Whole(DualPi2Config::default().classic_share);
+        /// {} | `"dualpi2"`: packets that must be in the scalable queue at a packet's arrival for the step to apply to it;
+        /// 2 in the L4S team's kernels of 2021
+        step_queue: Whole<0, 1000> = Whole(DualPi2Config::default().step_queue);
         /// {} | `"dualpi2"`, if marks do not suffice: `"drop"` as in the classic queue, or `"overflow"`
         overload: Overload = DualPi2Config::default().overload;
         /// none | `"cake"`: rate of its shaper, below that of the link
@@ -87,7 +90,7 @@ fn keys(kind: QueueKind) -> &'static [&'static str] {
         QueueKind::AckAware => key_names!(Keys: kind, limit, filter, first),
         QueueKind::Pie => key_names!(Keys: kind, limit, target, update, alpha, beta, ecn),
         QueueKind::DualPi2 => {
-            key_names!(Keys: kind, limit, target, update, alpha, beta, coupling, step, classic_share, overload)
+            key_names!(Keys: kind, limit, target, update, alpha, beta, coupling, step, step_queue, classic_share, overload)
         }
         QueueKind::Cake => key_names!(Keys: kind, limit, rate, target, interval, tins, isolation, ack_filter),
     }
@@ -155,6 +158,7 @@ fn dual_pi2(reader: &Reader<'_>) -> Result<DualPi2Config, Error> {
     let Whole(alpha) = reader.or(Keys::alpha, Whole::<1, 8_388_607>(base.alpha), "default")?;
     let Whole(beta) = reader.or(Keys::beta, Whole::<1, 8_388_607>(base.beta), "default")?;
     let Whole(coupling) = reader.value(Keys::coupling)?;
+    let Whole(step_queue) = reader.value(Keys::step_queue)?;
     let Whole(classic_share) = reader.value(Keys::classic_share)?;
     Ok(DualPi2Config {
         limit: reader.or(Keys::limit, base.limit, "default")?,
@@ -164,6 +168,7 @@ fn dual_pi2(reader: &Reader<'_>) -> Result<DualPi2Config, Error> {
         beta,
         coupling,
         step: short(reader, Keys::step, reader.value(Keys::step)?)?,
+        step_queue,
         classic_share,
         overload: reader.value(Keys::overload)?,
     })

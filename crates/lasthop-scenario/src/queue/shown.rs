@@ -44,13 +44,14 @@ pub(super) fn show(queue: &QueueSpec) -> String {
         QueueSpec::DualPi2(config) => (
             QueueKind::DualPi2,
             format!(
-                "target = {}, update = {}, alpha = {}, beta = {}, coupling = {}, step = {}, classic_share = {}, overload = {}",
+                "target = {}, update = {}, alpha = {}, beta = {}, coupling = {}, step = {}, step_queue = {}, classic_share = {}, overload = {}",
                 config.target.show(),
                 config.update.show(),
                 config.alpha,
                 config.beta,
                 config.coupling,
                 config.step.show(),
+                config.step_queue,
                 config.classic_share,
                 config.overload.show()
             ),

@@ -109,6 +109,10 @@ impl Topic for Losses {
         found.into_iter().flatten().collect()
     }
 
+    fn orders_lines(&self) -> bool {
+        true
+    }
+
     fn note(&self) -> Option<&'static str> {
         Some(
             "Misses: from 5 % on, Linux 6.18 carries less than published in 2016. A hole that is lost again holds the window, and \

@@ -136,6 +136,10 @@ impl Topic for Orbit {
         found.into_iter().flatten().collect()
     }
 
+    fn orders_lines(&self) -> bool {
+        true
+    }
+
     fn note(&self) -> Option<&'static str> {
         let geo = "Misses over the geostationary satellite: QUIC at 0.01 and 0.1 % of loss is a third to a half slower here. quinn is \
                    not quicly. Losses were of satellite frames, of which one may carry several packets, or a part of one.";

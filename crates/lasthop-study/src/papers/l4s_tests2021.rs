@@ -89,6 +89,8 @@ impl Queue {
     fn key(&self) -> String {
         match self.kind {
             "pfifo" => format!("\"{} packets\"", 20 * self.rate),
+            // The queue of 2021 applies the step to packets that arrive behind two others.
+            "dualpi2" => "{ kind = \"dualpi2\", step_queue = 2 }".to_owned(),
             kind => format!("{{ kind = \"{}\" }}", kind.replace('_', "-")),
         }
     }

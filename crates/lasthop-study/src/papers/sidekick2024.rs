@@ -110,8 +110,9 @@ impl Line {
             &row[0] == figure && &row[1] == self.published && row[2].parse() == Ok(loss) && row[3].parse() == Ok(size)
         };
         let value = records(VALUES).find(is_own).and_then(|row| row[4].parse().ok());
-        point.published.extend(value.map(|value| (GOODPUT, value)));
-        point
+        let point = point.published(GOODPUT, value);
+        // The authors' TCP did not send single packets.
+        if self.transport == Transport::Tcp && self.losing == Losing::Singles { point.beside() } else { point }
     }
 
     /// Returns the errors of the hop. Pairs are lost as often as twice as many single packets would be.
@@ -206,6 +207,10 @@ impl Topic for Uploads {
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
         (self.claims)(results)
+    }
+
+    fn orders_lines(&self) -> bool {
+        true
     }
 
     fn note(&self) -> Option<&'static str> {

@@ -9,7 +9,7 @@ use crate::claims::{self, Claimant};
 use crate::papers::median_throughput;
 use crate::stats::Estimate;
 use crate::study::Results;
-use crate::topics::{Along, Axes, Point, Topic};
+use crate::topics::{Along, Axes, Base, Point, Topic};
 
 /// Names of the metrics: the same goodput beside the best value of either of mqvpn's schedulers.
 const BESIDE_WLB: &str = "median_goodput_beside_wlb";
@@ -145,6 +145,8 @@ impl Topic for Bundles {
 /// s.
 pub struct Failover;
 
+static FAULT: Base = Base::Text("mqvpn2026-failover.toml", include_str!("../../../data/mqvpn2026-failover.toml"));
+
 const FAILOVER: &str = "failover/cut-A/LINK-MULTI";
 
 impl Topic for Failover {
@@ -157,19 +159,7 @@ impl Topic for Failover {
     }
 
     fn points(&self) -> Vec<Point> {
-        let cut = "{ model = \"steps\", steps = [{ at = \"20 s\", rate = \"0 bps\" }, { at = \"40 s\", rate = \"300 Mbps\" }] }";
-        let point = Point::drawn(FAILOVER.to_owned(), BASE, "LINK-MULTI", ("LINK-MULTI", 1.0))
-            .with("links.a.rate", "300 Mbps")
-            .with("links.a.delay", "10 ms")
-            .with("links.a.rate_variation", cut)
-            .with("links.b.rate", "80 Mbps")
-            .with("links.b.delay", "30 ms")
-            .with("limit", "60 s")
-            .with("flows.download.size", "800 MB")
-            .with("flows.call.from", "\"server\"")
-            .with("flows.call.to", "\"client\"")
-            .with("flows.call.app", "\"call\"");
-        vec![point]
+        vec![Point::drawn(FAILOVER.to_owned(), FAULT, "LINK-MULTI", ("LINK-MULTI", 1.0))]
     }
 
     fn measures(&self) -> &'static [&'static str] {

@@ -26,7 +26,7 @@ pub struct Kept<'a> {
     pub seed: u64,
     /// Number of runs per cell.
     pub runs: u32,
-    /// What the runs are: `reproduce`, or `reproduce --lab`.
+    /// Command of the runs: `reproduce`, or `reproduce --lab`.
     pub command: &'static str,
 }
 
