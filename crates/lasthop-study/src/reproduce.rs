@@ -49,8 +49,8 @@ impl Size {
         ("kosek2022", Self { runs: 5, runs_in_all: 5, seconds_per_run: 1.8 }),
         ("pemi2026", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.5 }),
         ("quic-geo2022", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.4 }),
-        ("mqvpn2026", Self { runs: 6, runs_in_all: 6, seconds_per_run: 4.0 }),
-        ("l4s-tests2021", Self { runs: 1, runs_in_all: 1, seconds_per_run: 100.0 }),
+        ("mqvpn2026", Self { runs: 6, runs_in_all: 6, seconds_per_run: 6.0 }),
+        ("l4s-tests2021", Self { runs: 1, runs_in_all: 1, seconds_per_run: 62.0 }),
     ];
 
     /// Returns the size of the study of that name.

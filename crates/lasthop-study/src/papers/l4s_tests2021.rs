@@ -226,8 +226,9 @@ impl Topic for Queue {
             ),
             "dualpi2" if self.rate == 10 => Some(
                 "Misses under DualPI2 at 10 Mbps: a packet takes 1.2 ms, more than the step of 1 ms from which all packets of the L4S \
-                 queue are marked. The queue of 2021 spared packets that arrive while none or one waits; that of Linux 6.18, which \
-                 lasthop has, does not by default, so that Prague starves.",
+                 queue are marked. The queue of 2021 spares packets that arrive behind fewer than two others, and so does the simulated \
+                 one here (step_queue = 2). Prague of 80 ms beside CUBIC of 80 ms starves nevertheless, and Prague's shares depend less \
+                 on the round trip than in 2021.",
             ),
             "dualpi2" => Some(
                 "Misses under DualPI2 at 50 Mbps: at round trips of 10 ms, Prague's share beside CUBIC is smaller here. The drafts \

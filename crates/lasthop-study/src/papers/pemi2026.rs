@@ -56,8 +56,7 @@ impl Topic for Downloads {
             for (loss, size) in LOSSES.into_iter().flat_map(|loss| SIZES.map(|size| (loss, size))) {
                 let row = rows.iter().find(|row| row[0].parse() == Ok(loss) && row[1].parse() == Ok(size));
                 let mut point = Point::drawn(cell(line, loss, size), BASE, scheme, (line, size.into()))
-                    .with("flows.download.app", "quic")
-                    .with("flows.download.size", format!("{size} kB"))
+                    .with("flows.download.response", format!("{size} kB"))
                     .with("links.radio.errors", uniform(loss));
                 // The figure shows the downloads with losses.
                 point.place = point.place.filter(|_| loss > 0.0);

@@ -148,7 +148,8 @@ impl Topic for Downloads {
             "The published figures are picoquic's: slightly more than 11 Mbps, over 50 % of the link, in 7 s. They are not compared as \
              deviations. TCP's BBR reaches less, since picoquic starts with HyStart instead of BBR's startup at such round trips, and \
              sends in packets that its own acknowledgment rule suits. The pairs that exceeded the time limits of 120 and 360 s are \
-             faults of implementations, which have no counterpart.",
+             faults of implementations, which have no counterpart. Claim (d) was made of an earlier version of lasthop, in which \
+             retransmission over the link alone did not help quinn at this delay; now it does.",
         )
     }
 }

@@ -141,7 +141,7 @@ impl Topic for Bundles {
     }
 }
 
-/// Paths of the fault test: 300 Mbps and 10 ms, 80 Mbps and 30 ms, of which the first one carries nothing from 20 to 40
+/// Paths of the fault test: 300 Mbps and 10 ms, 80 Mbps and 30 ms, of which the first one carries nothing from 10 to 20
 /// s.
 pub struct Failover;
 
@@ -155,7 +155,7 @@ impl Topic for Failover {
     }
 
     fn title(&self) -> &'static str {
-        "A call beside a download over 300 and 80 Mbps, of which the faster path fails from 20 to 40 s"
+        "A call beside a download over 300 and 80 Mbps, of which the faster path fails from 10 to 20 s"
     }
 
     fn points(&self) -> Vec<Point> {

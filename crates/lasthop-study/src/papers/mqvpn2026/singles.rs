@@ -57,11 +57,6 @@ impl Topic for Singles {
         median_throughput(point, results)
     }
 
-    fn in_lab(&self, point: &Point) -> bool {
-        let cells = ["baseline/path-A", "rtt_40/path-B", "rtt_70/path-B", "rtt_120/path-B", "bw_4to1/path-B"];
-        cells.iter().any(|cell| point.name.ends_with(cell))
-    }
-
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("profile, in the order of the table", Scale::Linear),
