@@ -92,12 +92,16 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
         EcnMode::On => 1,
         EcnMode::Passive => 2,
         EcnMode::Accurate => 3,
+        EcnMode::AccurateAccept => 4,
         EcnMode::AccuratePassive => 5,
     };
     let mut values = vec![("net/ipv4/tcp_ecn", ecn.to_string())];
     if ecn > 2 {
-        // The counts in the flags only.
-        values.push(("net/ipv4/tcp_ecn_option", "0".to_owned()));
+        values.push(("net/ipv4/tcp_ecn_option", (config.common.ecn_option as u8).to_string()));
+        values.push(("net/ipv4/tcp_ecn_option_beacon", config.common.ecn_option_beacon.to_string()));
+    }
+    if !config.common.ecn_fallback.is_on() {
+        values.push(("net/ipv4/tcp_ecn_fallback", "0".to_owned()));
     }
     if config.receiver.tunes_itself() {
         // Minimum, initial and maximum size: the first two are the kernel's defaults.

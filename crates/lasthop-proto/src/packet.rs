@@ -1,10 +1,12 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by drivers of real packets.
 
+mod ecn_counters;
 mod frames;
 pub mod headers;
 
 use core::num::NonZeroU8;
 
+pub use self::ecn_counters::{ECN_COUNTER_KINDS, EcnCounters};
 pub use self::frames::{Image, LinkReport};
 pub use self::headers::LinkHeaders;
 use crate::seq::Seq;
@@ -299,6 +301,16 @@ impl SackBlocks {
         }
     }
 
+    /// Returns the number of blocks.
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Keeps the first `count` blocks.
+    pub fn truncate(&mut self, count: usize) {
+        self.len = self.len.min(count.min(4) as u8);
+    }
+
     /// Replaces the first block, if there is one.
     pub fn replace_first(&mut self, block: SackBlock) {
         if let Some(first) = self.blocks[..usize::from(self.len)].first_mut() {
@@ -342,6 +354,8 @@ pub struct Options {
     pub smart: Option<Seq>,
     /// Acknowledgment congestion control (RFC 5690).
     pub ack_congestion: Option<AckCongestionOption>,
+    /// Byte counters of accurate ECN (RFC 9768 §3.2.3).
+    pub ecn_counters: Option<EcnCounters>,
     /// Timestamps (RFC 7323 §3).
     pub timestamps: Option<Timestamps>,
     /// SACK blocks (RFC 2018 §3).
@@ -368,7 +382,13 @@ impl Options {
             Some(AckCongestionOption::Permitted) => 4,
             Some(AckCongestionOption::Ratio(_)) => 8,
         };
+        len += self.ecn_counters.map_or(0, |counters| counters.padded_len(!self.sack.is_empty()));
         len
+    }
+
+    /// Returns the number of bytes that are left in a TCP header.
+    pub fn space(&self) -> u16 {
+        MOST_OPTIONS.saturating_sub(self.wire_len())
     }
 
     /// Drops the last SACK blocks that do not fit into a TCP header with the other options.

@@ -2,6 +2,7 @@
 
 mod util;
 
+mod accurate_snoop;
 mod arq;
 mod cause;
 mod congestion;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::util::*;
 use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
-    AckCongestionOption, Body, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock, SackBlocks,
-    Segment, Side, Timestamps,
+    AckCongestionOption, Body, Ecn, EcnCounters, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock,
+    SackBlocks, Segment, Side, Timestamps,
 };
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
@@ -126,6 +126,10 @@ impl Noise {
             ack_congestion: self
                 .window_scale
                 .map(|byte| NonZeroU8::new(byte).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio)),
+            ecn_counters: self.mss.and_then(|mss| {
+                let values = [mss.into(), u32::from(mss) << 8, u32::from(self.window) * 5];
+                EcnCounters::new(if mss % 2 == 0 { 172 } else { 174 }, &values[..usize::from(mss % 4)])
+            }),
             timestamps,
             sack,
         };

@@ -5,7 +5,8 @@ use lasthop_proto::link::arq::Header;
 use lasthop_proto::link::hybrid;
 use lasthop_proto::packet::headers::LinkProtocol;
 use lasthop_proto::packet::{
-    AckCongestionOption, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side,
+    AckCongestionOption, Cause, Ecn, EcnCounters, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks,
+    Side,
 };
 use lasthop_proto::pep::srp::{Message, SessionHeader};
 use lasthop_proto::seq::Seq;
@@ -60,7 +61,19 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
         AckCongestionOption::Permitted => "ackcc".to_owned(),
         AckCongestionOption::Ratio(ratio) => format!("ackratio={ratio}"),
     }));
+    words.extend(options.ecn_counters.map(ecn_counters));
     words.join(" ")
+}
+
+/// Formats the counters of accurate ECN in the order of the wire, as tcpdump prints them: `e1b=1 ceb=0 e0b=1001`.
+fn ecn_counters(counters: EcnCounters) -> String {
+    let name = |ecn| match ecn {
+        Ecn::Ect1 => "e1b",
+        Ecn::Ce => "ceb",
+        Ecn::Ect0 | Ecn::NotEct => "e0b",
+    };
+    let words: Vec<_> = counters.fields().map(|(ecn, value)| format!("{}={value}", name(ecn))).collect();
+    if words.is_empty() { "accecn".to_owned() } else { words.join(" ") }
 }
 
 /// Describes the headers of link protocols, the outermost first: `data 17`, `ack 18`, `nack 17`, `skip 18`; `None`

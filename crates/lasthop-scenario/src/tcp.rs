@@ -365,6 +365,10 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
         true => layer.default_unless(false).value(Keys::ecn, EcnMode::On)?,
         false => layer.value(Keys::ecn, common.ecn)?,
     };
+    common.ecn_option = layer.value(Keys::ecn_option, common.ecn_option)?;
+    let beacon = Whole::<0, { u8::MAX as u32 }>(common.ecn_option_beacon.into());
+    common.ecn_option_beacon = layer.value(Keys::ecn_option_beacon, beacon)?.0 as u8;
+    common.ecn_fallback = layer.value(Keys::ecn_fallback, common.ecn_fallback)?;
     receiver.ecn_echo = layer.value(Keys::ecn_echo, receiver.ecn_echo)?;
     common.ack_congestion = layer.value(Keys::ack_congestion, common.ack_congestion)?;
 

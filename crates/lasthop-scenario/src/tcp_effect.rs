@@ -2,7 +2,8 @@
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::{
-    ClassicConfig, ClassicRecovery, Clock, DelayedAck, ModernConfig, Qdisc, Recovery, RttRule, SackAlgorithm, TcpConfig,
+    ClassicConfig, ClassicRecovery, Clock, DelayedAck, EcnMode, EcnOption, ModernConfig, Qdisc, Recovery, RttRule,
+    SackAlgorithm, TcpConfig,
 };
 use lasthop_sim::network::Network;
 
@@ -42,6 +43,8 @@ enum Shown {
     Clock,
     RttRule,
     DelayedAck,
+    Ecn,
+    EcnOption,
 }
 
 impl Shown {
@@ -54,6 +57,8 @@ impl Shown {
             Self::Timestamps => (Keys::timestamps, config.common.timestamps.show()),
             Self::Clock => (Keys::clock, ClockName::of(config.common.clock).show()),
             Self::RttRule => (Keys::rtt_rule, config.common.rtt_rule.show()),
+            Self::Ecn => (Keys::ecn, config.common.ecn.show()),
+            Self::EcnOption => (Keys::ecn_option, config.common.ecn_option.show()),
             Self::DelayedAck => (Keys::delayed_ack, DelayedAckName::of(config.receiver.delayed_ack).show()),
         };
         Some(format!("{key} = {value}"))
@@ -63,6 +68,25 @@ impl Shown {
 /// Requires the sender of RFC 8985, with its congestion controls.
 const RACK: Need =
     Need { holds: |c| c.sender.modern().is_some(), words: "recovery = \"rack\"", on: &[Shown::Recovery] };
+/// Requires accurate ECN.
+const ACCURATE: Need = Need {
+    holds: is_accurate,
+    words: "recovery = \"rack\" and ecn = \"accurate\", \"accurate-accept\" or \"accurate-passive\"",
+    on: &[Shown::Recovery, Shown::Ecn],
+};
+/// Requires accurate ECN with few options.
+const SPARING: Need = Need {
+    holds: |c| is_accurate(c) && c.common.ecn_option == EcnOption::Minimum,
+    words: "recovery = \"rack\", ecn = \"accurate\", \"accurate-accept\" or \"accurate-passive\", and \
+            ecn_option = \"minimum\"",
+    on: &[Shown::Recovery, Shown::Ecn, Shown::EcnOption],
+};
+
+fn is_accurate(config: &TcpConfig) -> bool {
+    let is_classic = matches!(config.common.ecn, EcnMode::Off | EcnMode::Passive | EcnMode::On);
+    config.sender.modern().is_some() && !is_classic
+}
+
 /// Requires a recovery of the 1990s, with a window of its own.
 const CLASSIC: Need =
     Need { holds: |c| c.sender.classic().is_some(), words: "a recovery other than \"rack\"", on: &[Shown::Recovery] };
@@ -103,7 +127,7 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
 
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
 /// `hystart` and `congestion`) are checked when they are read.
-const NEEDS: [(Key, Need); 33] = [
+const NEEDS: [(Key, Need); 35] = [
     (
         Keys::paws,
         Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] },
@@ -149,6 +173,8 @@ const NEEDS: [(Key, Need); 33] = [
             on: &[Shown::DelayedAck, Shown::Recovery],
         },
     ),
+    (Keys::ecn_option, ACCURATE),
+    (Keys::ecn_option_beacon, SPARING),
     (Keys::dsack, SELECTIVE),
     (Keys::send_autotune, RACK),
     (Keys::initial_ssthresh, CLASSIC),

@@ -35,6 +35,7 @@ const ALWAYS: [&str; 34] = [
     "ack_before_read",
     "ecn",
     "ecn_echo",
+    "ecn_fallback",
     "ack_congestion",
     "initial_window",
     "max_cwnd",
@@ -55,7 +56,7 @@ fn each_key_is_declared() {
 }
 
 /// Alternative values for each key of `NEEDS`.
-const OTHERS: [(&str, &[&str]); 33] = [
+const OTHERS: [(&str, &[&str]); 35] = [
     ("paws", &["rfc7323", "linux"]),
     ("sack_algorithm", &["sack1", "rfc6675"]),
     ("sack_blocks", &["1", "3"]),
@@ -64,6 +65,8 @@ const OTHERS: [(&str, &[&str]); 33] = [
     ("tick_phase", &["1 ms", "3 ms"]),
     ("rtt_granularity", &["1 ms", "2 s"]),
     ("sack_compression", &["off", "linux"]),
+    ("ecn_option", &["full", "off"]),
+    ("ecn_option_beacon", &["0", "200"]),
     ("dsack", &["on", "off"]),
     ("send_autotune", &["off", "linux"]),
     ("initial_ssthresh", &["unlimited", "20 KiB"]),
@@ -92,7 +95,7 @@ const OTHERS: [(&str, &[&str]); 33] = [
 ];
 
 /// Endpoints of every kind.
-const ENDPOINTS: [&[(&str, &str)]; 10] = [
+const ENDPOINTS: [&[(&str, &str)]; 12] = [
     &[("tcp.recovery", "reno")],
     &[("tcp.recovery", "new-reno")],
     &[("tcp.recovery", "smart")],
@@ -101,6 +104,8 @@ const ENDPOINTS: [&[(&str, &str)]; 10] = [
     &[("tcp.recovery", "eln")],
     &[("tcp.preset", "bsd-lite"), ("tcp.recovery", "eln-rxmt")],
     &[("tcp.preset", "linux-6.18")],
+    &[("tcp.preset", "linux-6.18"), ("tcp.ecn", "accurate")],
+    &[("tcp.preset", "linux-6.18"), ("tcp.ecn", "accurate"), ("tcp.ecn_option", "minimum")],
     &[("tcp.preset", "linux-6.18-bbr")],
     &[("tcp.preset", "rfc-2026")],
 ];

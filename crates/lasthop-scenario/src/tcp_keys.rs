@@ -80,9 +80,15 @@ keys! {
         send_autotune;
         /// acknowledge before the application reads (4.4BSD)
         ack_before_read;
-        /// `passive` accepts, `on` offers RFC 3168; `accurate-passive`, `accurate` RFC 9768 ([ecn](models/ecn.md)); default
-        /// with `prague`: `on`
+        /// `passive` accepts, `on` offers RFC 3168; `accurate-passive`, `accurate` RFC 9768; `accurate-accept` offers the
+        /// first and accepts both ([ecn](models/ecn.md)); default with `prague`: `on`
         ecn;
+        /// of RFC 9768, with byte counts: `off`, `minimum`, `full` (each segment with space), `persistent` (despite losses)
+        ecn_option;
+        /// `minimum`: options per round trip, at least
+        ecn_option_beacon;
+        /// do without ECN if SYNs that offer it are lost, or the path changes their ECN field
+        ecn_fallback;
         /// of the receiver: `rfc3168`; `per-packet`: the echo tells the mark of the newest packet, as
         /// [`prague`](models/prague.md) needs it
         ecn_echo;

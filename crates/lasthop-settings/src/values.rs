@@ -15,10 +15,10 @@ use lasthop_proto::queue::{Isolation, Overload, Tins};
 use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    AckCongestion, Clock, Deflation, DelayedAck, EcnEcho, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, Qdisc, ReceiveAutotune,
-    Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
-    WindowReduction,
+    AckCongestion, Clock, Deflation, DelayedAck, EcnEcho, EcnMode, EcnOption, Growth, HandshakeAck, HeaderAccounting,
+    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, Qdisc,
+    ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch,
+    WindowEdge, WindowProbe, WindowReduction,
 };
 use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
 
@@ -474,7 +474,9 @@ choices! {
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode {
         "off" = Off, "passive" = Passive, "on" = On, "accurate" = Accurate, "accurate-passive" = AccuratePassive,
+        "accurate-accept" = AccurateAccept,
     }
+    EcnOption { "off" = Off, "minimum" = Minimum, "full" = Full, "persistent" = Persistent }
     EcnEcho { "rfc3168" = Rfc3168, "per-packet" = PerPacket }
     QueueKind {
         "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware, "pie" = Pie, "dualpi2" = DualPi2,

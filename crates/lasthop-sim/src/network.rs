@@ -124,7 +124,8 @@ impl Network {
     /// relay of a split connection offers ECN.
     pub fn may_mark(&self) -> bool {
         let marks = |link: &LinkSpec| link.directions.iter().any(|direction| direction.queue.marks());
-        let offers = |config: &TcpConfig| matches!(config.common.ecn, EcnMode::On | EcnMode::Accurate);
+        let offers =
+            |config: &TcpConfig| matches!(config.common.ecn, EcnMode::On | EcnMode::Accurate | EcnMode::AccurateAccept);
         let relay =
             |spec: &ElementSpec| spec.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| offers(end)));
         let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);

@@ -41,7 +41,7 @@ pub struct TcpInfo {
 type Field = (&'static str, usize, usize);
 
 /// Fields of `struct tcp_info` that are whole bytes, by the kernel's `include/uapi/linux/tcp.h`.
-const FIELDS: [Field; 33] = [
+const FIELDS: [Field; 41] = [
     ("state", 0, 1),
     ("ca_state", 1, 1),
     ("retransmits", 2, 1),
@@ -75,6 +75,14 @@ const FIELDS: [Field; 33] = [
     ("snd_wnd", 228, 4),
     ("rcv_wnd", 232, 4),
     ("received_ce", 248, 4),
+    ("delivered_e1_bytes", 252, 4),
+    ("delivered_e0_bytes", 256, 4),
+    ("delivered_ce_bytes", 260, 4),
+    ("received_e1_bytes", 264, 4),
+    ("received_e0_bytes", 268, 4),
+    ("received_ce_bytes", 272, 4),
+    ("accecn_fail_mode", 276, 2),
+    ("accecn_opt_seen", 278, 2),
 ];
 
 /// Offset of the byte with the shifts of both windows, whose order in the byte is that of the machine's bit fields.
@@ -107,6 +115,7 @@ fn field(bytes: &[u8], name: &str) -> Option<u64> {
     let (_, at, size) = *FIELDS.iter().find(|(field, ..)| *field == name)?;
     let value = match bytes.get(at..at + size)? {
         [byte] => u64::from(*byte),
+        [first, second] => u16::from_ne_bytes([*first, *second]).into(),
         bytes if size == 4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
         bytes => u64::from_ne_bytes(bytes.try_into().ok()?),
     };

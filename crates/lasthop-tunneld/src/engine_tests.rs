@@ -11,6 +11,8 @@ use crate::inner::look::look;
 use crate::link::Tally;
 use crate::plan::{Own, PathPlan, Routed};
 
+#[path = "engine_ecn_tests.rs"]
+mod ecn;
 #[path = "engine_path_tests.rs"]
 mod paths;
 #[path = "engine_restart_tests.rs"]

@@ -85,8 +85,8 @@ pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     header
 }
 
-/// Returns the options as counted by [`Options::wire_len`], each padded at its front to a multiple of four. SACK blocks
-/// beyond the space are dropped, oldest first.
+/// Returns the options as counted by [`Options::wire_len`], each padded at its front to a multiple of four, except that
+/// the counters of accurate ECN are padded at their end. SACK blocks beyond the space are dropped, oldest first.
 pub fn option_bytes(options: &Options) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MOST_OPTIONS);
     if let Some(mss) = options.mss {
@@ -125,11 +125,21 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
             bytes.push(ratio.get());
         }
     }
-    let room = MOST_OPTIONS.saturating_sub(bytes.len() + 4) / 8;
+    if let Some(counters) = options.ecn_counters {
+        bytes.extend([counters.kind(), counters.len() as u8]);
+        for (_, value) in counters.fields() {
+            bytes.extend(&value.to_be_bytes()[1..]);
+        }
+    }
+    let begin = if bytes.len() % 4 > 2 { bytes.len() + 1 } else { bytes.len() & !3 };
+    let room = MOST_OPTIONS.saturating_sub(begin + 4) / 8;
     let blocks = options.sack.as_slice();
     let blocks = &blocks[..blocks.len().min(room)];
+    // The option before ends with padding, or where that of the blocks would be.
+    let end = if blocks.is_empty() { bytes.len().next_multiple_of(4) } else { begin + 2 };
+    bytes.resize(end, NOP);
     if !blocks.is_empty() {
-        bytes.extend([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+        bytes.extend([SACK, 2 + 8 * blocks.len() as u8]);
         for block in blocks {
             bytes.extend(block.left.0.to_be_bytes());
             bytes.extend(block.right.0.to_be_bytes());

@@ -3,6 +3,8 @@
 pub(crate) const NOP: u8 = 1;
 pub(crate) const SACK: u8 = 5;
 pub(crate) const TIMESTAMPS: u8 = 8;
+/// Kinds of the option of accurate ECN (RFC 9768 §3.2.3).
+pub(crate) const ACCURATE_ECN: [u8; 2] = lasthop_proto::packet::ECN_COUNTER_KINDS;
 
 /// Kind of shared experimental TCP options (RFC 6994 §3).
 pub const EXPERIMENTAL_KIND: u8 = 253;
@@ -38,6 +40,7 @@ pub fn options_in(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn is_read(option: &[u8]) -> bool {
     match option {
         [2..=SACK | TIMESTAMPS, ..] => true,
+        [kind, ..] if ACCURATE_ECN.contains(kind) => true,
         [EXPERIMENTAL_KIND, _, high, low, ..] => {
             matches!(u16::from_be_bytes([*high, *low]), SMART_EXID | ELN_EXID | ACK_CONGESTION_EXID)
         }
@@ -58,7 +61,8 @@ mod tests {
             assert_eq!(kinds(malformed), [], "{malformed:?}");
         }
         let unread: Vec<_> = options_in(&bytes).filter(|option| !is_read(option)).map(|option| option[0]).collect();
-        assert_eq!(unread, [172, 30]);
+        assert_eq!(unread, [30]);
+        assert!(is_read(&[174, 2]) && !is_read(&[173, 5, 0, 0, 0]));
         assert!(is_read(&[253, 4, 0x45, 0x4c]) && !is_read(&[253, 4, 0xf9, 0x89]) && !is_read(&[253, 2]));
     }
 }

@@ -3,11 +3,15 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU8;
 
-use lasthop_proto::packet::{AckCongestionOption, Ecn, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{
+    AckCongestionOption, Ecn, EcnCounters, Options, SackBlock, SackBlocks, Segment, Timestamps,
+};
 use lasthop_proto::seq::Seq;
 
 use crate::ip::{Fragment, Ip, protocol};
-use crate::options::{ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
+use crate::options::{
+    ACCURATE_ECN, ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS,
+};
 use crate::transport::{TCP_LEN, Tcp};
 
 /// One direction of a TCP connection.
@@ -127,11 +131,23 @@ pub(crate) fn options(bytes: &[u8]) -> Option<Options> {
             (EXPERIMENTAL_KIND, 5) if option[2..4] == ACK_CONGESTION_EXID.to_be_bytes() => {
                 options.ack_congestion = NonZeroU8::new(option[4]).map(AckCongestionOption::Ratio);
             }
+            (kind, _) if ACCURATE_ECN.contains(&kind) => options.ecn_counters = counters(kind, &option[2..]),
             _ => {}
         }
         rest = &rest[len..];
     }
     Some(options)
+}
+
+/// Reads the whole fields of the option of accurate ECN; the rest is padding (RFC 9768 §3.2.3).
+fn counters(kind: u8, bytes: &[u8]) -> Option<EcnCounters> {
+    let mut values = [0; 3];
+    let whole = bytes.chunks_exact(3).take(values.len());
+    let count = whole.len();
+    values.iter_mut().zip(whole).for_each(|(value, field)| {
+        *value = u32::from_be_bytes([0, field[0], field[1], field[2]]);
+    });
+    EcnCounters::new(kind, &values[..count])
 }
 
 fn blocks(bytes: &[u8]) -> SackBlocks {

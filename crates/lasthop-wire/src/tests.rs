@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU8;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{
+    AckCongestionOption, Ecn, EcnCounters, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps,
+};
 use lasthop_proto::seq::Seq;
 use proptest::prelude::*;
 
@@ -26,8 +28,10 @@ fn segments() -> impl Strategy<Value = Segment> {
     let sack = prop::collection::vec(block, 0..3);
     let timestamps = any::<Option<(u32, u32)>>().prop_map(|pair| pair.map(|(val, ecr)| Timestamps { val, ecr }));
     let on_syn = any::<(Option<u16>, Option<u8>, bool)>();
-    (any::<(u32, u32, u16, bool)>(), 0..=Flags::ALL.0, sack, timestamps, any::<Option<u32>>(), on_syn).prop_map(
-        |((seq, ack, window, eln), flags, sack, timestamps, smart, (mss, window_scale, sack_permitted))| {
+    let counters = prop::option::of((any::<bool>(), prop::collection::vec(0..1_u32 << 24, 0..4)));
+    let numbers = any::<(u32, u32, u16, bool)>();
+    (numbers, 0..=Flags::ALL.0, sack, timestamps, any::<Option<u32>>(), on_syn, counters).prop_map(
+        |((seq, ack, window, eln), flags, sack, timestamps, smart, (mss, window_scale, sack_permitted), counters)| {
             let flags = Flags(flags);
             let syn = flags.has(Flags::SYN);
             let mut blocks = SackBlocks::NONE;
@@ -46,6 +50,13 @@ fn segments() -> impl Strategy<Value = Segment> {
                     }
                     _ => None,
                 },
+                // A block leaves space for three counters beside timestamps, two blocks for two.
+                ecn_counters: counters.filter(|_| smart.is_none() && window_scale.is_none()).and_then(
+                    |(order, values)| {
+                        let most = if blocks.len() < 2 { 3 } else { 2 };
+                        EcnCounters::new(if order { 172 } else { 174 }, &values[..values.len().min(most)])
+                    },
+                ),
                 timestamps,
                 sack: blocks,
             };

@@ -20,7 +20,6 @@ use lasthop_proto::time::{Duration, Instant};
 use self::socket::{Entry, Kind, Live, Options};
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 pub(crate) use self::wire::{from_packet, to_packet};
-use crate::script::TcpOption;
 use crate::stack::{Errno, Host, Need, Readiness, Segment, Shutdown, Socket, Stack, WriteFlags};
 
 /// Distance of the initial sequence numbers of a host's connections.
@@ -175,7 +174,6 @@ impl Stack for Lasthop {
             Need::SetOption(name) => socket::lacks_set(name),
             Need::GetOption(name) => socket::lacks_get(name),
             Need::Info(field) => info::lacks(field),
-            Need::TcpOption(TcpOption::AccEcn(_)) => Some("accurate ECN".to_owned()),
             Need::TcpOption(_) => None,
             Need::CallFlag("MSG_PEEK" | "MSG_MORE" | "MSG_EOR") => None,
             Need::CallFlag(flag) => Some(format!("flag {flag}")),
@@ -189,6 +187,13 @@ impl Stack for Lasthop {
 
     fn change_setting(&mut self, name: &str, value: &str) {
         self.host.settings.insert(name.to_owned(), value.to_owned());
+        if let Some(option) = settings::ecn_option(name, value) {
+            for entry in &mut self.sockets {
+                if let Kind::Connection(live) = &mut entry.kind {
+                    live.connection.set_ecn_option(option);
+                }
+            }
+        }
     }
 
     fn open(&mut self) -> Socket {

@@ -1,7 +1,7 @@
 //! Variables of hosts as settings of lasthop's TCP.
 
 use lasthop_proto::tcp::config::{
-    ClassicRecovery, Clock, ControlRule, DelayedAck, EcnMode, Recovery, SenderConfig, Switch, TcpConfig,
+    ClassicRecovery, Clock, ControlRule, DelayedAck, EcnMode, EcnOption, Recovery, SenderConfig, Switch, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
@@ -13,6 +13,9 @@ const MOST_BUFFER: u32 = 1 << 30;
 
 /// Bytes of the timestamps option, padded.
 const TIMESTAMPS: u32 = 12;
+
+/// FreeBSD's variable for ECN, which has no values for accurate ECN here.
+const FREEBSD_ECN: &str = "net.inet.tcp.ecn.enable";
 
 /// Variables without effect on what scripts observe, or whose effect lasthop has under every value.
 const IGNORED: [&str; 43] = [
@@ -62,7 +65,7 @@ const IGNORED: [&str; 43] = [
 ];
 
 /// Variables of which one value is what lasthop does.
-const FIXED: [(&str, &[&str]); 20] = [
+const FIXED: [(&str, &[&str]); 17] = [
     ("net.ipv4.tcp_sack", &["1"]),
     ("net.ipv4.tcp_recovery", &["1"]),
     ("net.ipv4.tcp_reordering", &["3"]),
@@ -71,9 +74,6 @@ const FIXED: [(&str, &[&str]); 20] = [
     ("net.ipv4.tcp_stdurg", &["0"]),
     ("net.ipv4.tcp_retrans_collapse", &["0", "1"]),
     ("net.ipv4.tcp_abort_on_overflow", &["0"]),
-    ("net.ipv4.tcp_ecn_option", &["0", "1", "2", "3"]),
-    ("net.ipv4.tcp_ecn_option_beacon", &["3"]),
-    ("net.ipv4.tcp_ecn_fallback", &["1"]),
     ("net.inet.tcp.blackhole", &["0"]),
     ("net.inet.tcp.insecure_rst", &["0"]),
     ("net.inet.tcp.insecure_syn", &["0"]),
@@ -135,6 +135,17 @@ pub(super) fn config(model: &Model, host: &Host) -> TcpConfig {
     config
 }
 
+/// Returns the value of the variable for the option of accurate ECN, which also applies to living connections.
+pub(super) fn ecn_option(name: &str, value: &str) -> Option<EcnOption> {
+    match (name, value) {
+        ("net.ipv4.tcp_ecn_option", "0") => Some(EcnOption::Off),
+        ("net.ipv4.tcp_ecn_option", "1") => Some(EcnOption::Minimum),
+        ("net.ipv4.tcp_ecn_option", "2") => Some(EcnOption::Full),
+        ("net.ipv4.tcp_ecn_option", "3") => Some(EcnOption::Persistent),
+        _ => None,
+    }
+}
+
 fn switch(value: &str) -> Option<Switch> {
     match value {
         "0" => Some(Switch::Off),
@@ -168,14 +179,20 @@ fn apply(config: &mut TcpConfig, host: &Host, name: &str, value: &str) -> Option
         "net.ipv4.tcp_slow_start_after_idle" => config.common.idle_restart = switch(value)?,
         "net.ipv4.tcp_early_retrans" => config.sender.modern_mut()?.tlp = switch(value)?,
         "net.ipv4.tcp_frto" => config.sender.modern_mut()?.frto = switch(value)?,
-        "net.ipv4.tcp_ecn" | "net.inet.tcp.ecn.enable" => {
+        "net.ipv4.tcp_ecn" | FREEBSD_ECN => {
             config.common.ecn = match value {
                 "0" => EcnMode::Off,
                 "1" => EcnMode::On,
                 "2" => EcnMode::Passive,
+                "3" if name != FREEBSD_ECN => EcnMode::Accurate,
+                "4" if name != FREEBSD_ECN => EcnMode::AccurateAccept,
+                "5" if name != FREEBSD_ECN => EcnMode::AccuratePassive,
                 _ => return None,
             }
         }
+        "net.ipv4.tcp_ecn_option" => config.common.ecn_option = ecn_option(name, value)?,
+        "net.ipv4.tcp_ecn_option_beacon" => config.common.ecn_option_beacon = value.parse().ok()?,
+        "net.ipv4.tcp_ecn_fallback" => config.common.ecn_fallback = switch(value)?,
         "net.ipv4.tcp_congestion_control" => {
             let rule = ControlRule::all().find(|rule| rule.algorithm().name == value)?;
             config.sender.modern_mut()?.congestion = match rule.hystart() {

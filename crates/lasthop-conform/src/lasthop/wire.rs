@@ -1,9 +1,11 @@
 //! Segments of scripts as packets of lasthop, and back.
 
-use lasthop_proto::packet::{Body, Flags, FlowId, Options, Packet, SackBlock, Segment as Header, Side, Timestamps};
+use lasthop_proto::packet::{
+    Body, Ecn, EcnCounters, Flags, FlowId, Options, Packet, SackBlock, Segment as Header, Side, Timestamps,
+};
 use lasthop_proto::seq::Seq;
 
-use crate::script::TcpOption;
+use crate::script::{AccEcnField, TcpOption};
 use crate::stack::Segment;
 
 /// Bytes of the headers without options.
@@ -23,7 +25,8 @@ pub(crate) fn to_packet(segment: &Segment, flow: FlowId, from: Side) -> Packet {
                     options.sack.push(SackBlock { left: Seq(*left), right: Seq(*right) });
                 }
             }
-            TcpOption::AccEcn(_) | TcpOption::FastOpen(..) | TcpOption::Md5 => {}
+            TcpOption::AccEcn(counters) => options.ecn_counters = to_counters(counters),
+            TcpOption::FastOpen(..) | TcpOption::Md5 => {}
         }
     }
     let header = Header {
@@ -44,6 +47,22 @@ pub(crate) fn to_packet(segment: &Segment, flow: FlowId, from: Side) -> Packet {
     }
 }
 
+/// Returns the option with these counters: of the kind whose order begins with the first one.
+fn to_counters(counters: &[(AccEcnField, u32)]) -> Option<EcnCounters> {
+    let is_second_kind = counters.first().is_none_or(|(field, _)| *field == AccEcnField::E1);
+    let values: Vec<u32> = counters.iter().map(|(_, value)| *value).collect();
+    EcnCounters::new(if is_second_kind { 174 } else { 172 }, &values)
+}
+
+fn to_field((ecn, value): (Ecn, u32)) -> (AccEcnField, u32) {
+    let field = match ecn {
+        Ecn::Ect1 => AccEcnField::E1,
+        Ecn::Ce => AccEcnField::Ce,
+        Ecn::Ect0 | Ecn::NotEct => AccEcnField::E0,
+    };
+    (field, value)
+}
+
 /// Returns the segment in a packet of the stack.
 pub(crate) fn from_packet(packet: &Packet, ports: (u16, u16)) -> Option<Segment> {
     let header = packet.tcp()?;
@@ -57,6 +76,7 @@ pub(crate) fn from_packet(packet: &Packet, ports: (u16, u16)) -> Option<Segment>
         let blocks = given.sack.as_slice().iter().map(|block| (block.left.0, block.right.0));
         options.push(TcpOption::Sack(blocks.collect()));
     }
+    options.extend(given.ecn_counters.map(|counters| TcpOption::AccEcn(counters.fields().map(to_field).collect())));
     Some(Segment {
         local_port: ports.0,
         remote_port: ports.1,

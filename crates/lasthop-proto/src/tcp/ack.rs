@@ -1,6 +1,6 @@
 //! Acknowledgments as a sender sees them.
 
-use crate::packet::SackBlocks;
+use crate::packet::{EcnCounters, SackBlocks};
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::time::Instant;
@@ -20,13 +20,15 @@ pub struct Ack<'a> {
     pub ece: Switch,
 }
 
-/// Count of marked packets in a segment (RFC 9768).
+/// Counts of marked packets and of bytes in a segment (RFC 9768).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
     /// The count, modulo 8.
     pub count: u8,
     /// True if the segment's timestamp is newer than any before.
     pub is_fresh: bool,
+    /// Numbers of bytes.
+    pub option: Option<EcnCounters>,
 }
 
 /// Fields of a segment that concern the sender besides [`Ack`].

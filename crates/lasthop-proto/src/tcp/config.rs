@@ -11,8 +11,8 @@ pub use self::classic::{
     RecoveryGuard, SackAlgorithm,
 };
 pub use self::common::{
-    AckCongestion, Clock, CommonConfig, EcnMode, HandshakeAck, HeaderAccounting, Nagle, PawsRule, RttRule, Switch,
-    WindowProbe,
+    AckCongestion, Clock, CommonConfig, EcnMode, EcnOption, HandshakeAck, HeaderAccounting, Nagle, PawsRule, RttRule,
+    Switch, WindowProbe,
 };
 pub use self::modern::{ModernConfig, Push, Qdisc, SendAutotune, WindowEdge, WindowReduction};
 pub use self::preset::Preset;

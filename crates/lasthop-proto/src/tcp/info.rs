@@ -54,10 +54,12 @@ pub struct TcpInfo {
     pub dsack_dups: u64,
     /// Segments delivered since the start, the SYN included.
     pub delivered: u64,
-    /// Segments that the peer reported as marked, under accurate ECN.
+    /// Packets that the peer reported as marked, under accurate ECN.
     pub delivered_ce: u32,
     /// Marked packets that arrived, under accurate ECN.
     pub received_ce: u32,
+    /// Further state of accurate ECN.
+    pub accurate: AccurateInfo,
     /// Rate, in bytes per second, at which segments are paced, or would be if the control does not pace.
     pub pacing_rate: u64,
     /// Window of the peer, in bytes.
@@ -86,6 +88,23 @@ pub struct OptionsInfo {
     pub snd_wscale: u8,
     /// Shift of the windows that this end advertises.
     pub rcv_wscale: u8,
+}
+
+/// State of accurate ECN; zero without it. Bytes are those with ECT(1), ECT(0) and CE.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AccurateInfo {
+    /// On if both ends have negotiated it.
+    pub is_used: bool,
+    /// Bytes that the peer reported as delivered.
+    pub delivered_bytes: [u32; 3],
+    /// Bytes that arrived.
+    pub received_bytes: [u32; 3],
+    /// What does not work on the path (`tcpi_accecn_fail_mode`): 1, no ECN-capable packets, because a SYN-ACK without
+    /// the flags has left; 2, neither these nor the peer's counts, because the path changes ECN fields or flags; 4, this
+    /// end's option; 8, the peer's option.
+    pub failures: u8,
+    /// Options that arrived (`tcpi_accecn_opt_seen`): 0, none; 1, without counters; 2, with counters; 3, invalid.
+    pub option_seen: u8,
 }
 
 /// Segments in flight.
@@ -142,8 +161,9 @@ impl TcpInfo {
             total_retrans: 0,
             dsack_dups: 0,
             delivered: u64::from(!s.is_opening()),
-            delivered_ce: 0,
+            delivered_ce: s.feedback().map_or(0, |feedback| feedback.marked),
             received_ce: 0,
+            accurate: AccurateInfo::default(),
             pacing_rate: 0,
             snd_wnd: s.snd_wnd(),
             bytes_acked: s.pos(s.snd_una()),

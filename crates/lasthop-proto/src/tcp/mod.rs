@@ -19,5 +19,5 @@ mod state;
 mod stream;
 
 pub use self::connection::{Connection, Keepalive, Setup, State};
-pub use self::info::{FlightInfo, OptionsInfo, ReceiverInfo, TcpInfo};
+pub use self::info::{AccurateInfo, FlightInfo, OptionsInfo, ReceiverInfo, TcpInfo};
 pub use self::rtt::TickPhase;

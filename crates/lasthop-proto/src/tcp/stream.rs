@@ -1,10 +1,12 @@
 //! State that both senders share: sequence numbers, the peer's window, the written data, round-trip times and the
 //! retransmission timer.
 
+mod feedback;
 mod live;
 mod persist;
 mod segment;
 
+pub use self::feedback::{Delivery, Feedback, Seen, counter_of, initial_bytes};
 pub use self::segment::{NewData, Transmission, Turn};
 
 use alloc::boxed::Box;
@@ -77,6 +79,8 @@ pub struct Stream {
     resumes: Switch,
     /// Socket options that the application has changed.
     live: Option<Box<Live>>,
+    /// Peer's counts of marks, under accurate ECN.
+    feedback: Option<Box<Feedback>>,
     /// On if the connection was given up after too many timeouts.
     given_up: Switch,
     /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
@@ -109,6 +113,7 @@ impl Stream {
             persist: Persist::NONE,
             resumes: Switch::On,
             live: None,
+            feedback: None,
             given_up: Switch::Off,
             awake: Switch::On,
             events: Vec::new(),

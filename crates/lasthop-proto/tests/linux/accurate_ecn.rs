@@ -1,6 +1,6 @@
 //! Accurate ECN (RFC 9768), with the flags of the scripts `tcp_accecn_*` of the kernel.
 
-use lasthop_proto::tcp::config::{EcnMode, TcpConfig};
+use lasthop_proto::tcp::config::{EcnMode, EcnOption, TcpConfig};
 
 use crate::util::drill::*;
 
@@ -77,7 +77,7 @@ fn a_mark_reduces_the_window() {
     );
 }
 
-/// Ten segments are acknowledged with a count of 1 more: one mark or nine, and nine are assumed.
+/// Nine segments are acknowledged with a count of 1 more: one mark or nine, and nine are assumed.
 #[test]
 fn a_count_that_may_have_wrapped_has_wrapped() {
     drill(
@@ -94,8 +94,103 @@ fn a_count_that_may_have_wrapped_has_wrapped() {
          0 > [ect0] PEA. 7001:8001(1000) ack 1
          0 > [ect0] EA. 8001:9001(1000) ack 1
          0 > [ect0] PEA. 9001:10001(1000) ack 1
-         50 < [ect0] WA. 1:1(0) ack 10001
-         51 ? delivered_ce=9",
+         50 < [ect0] EA. 1:1(0) ack 1001
+         60 < [ect0] WA. 1:1(0) ack 10001
+         61 ? delivered_ce=9",
+    );
+}
+
+/// If acknowledgments cover more than four segments on average, the path thins them, and the count has not wrapped.
+#[test]
+fn a_count_in_thinned_acknowledgments_has_not_wrapped() {
+    drill(
+        accurate(),
+        "server accecn rtt 50 win 257 <mss 1000,sackOK,wscale 7>
+         0 write 8000
+         0 > [ect0] EA. 1:1001(1000) ack 1
+         0 > [ect0] PEA. 1001:2001(1000) ack 1
+         0 > [ect0] EA. 2001:3001(1000) ack 1
+         0 > [ect0] PEA. 3001:4001(1000) ack 1
+         0 > [ect0] EA. 4001:5001(1000) ack 1
+         0 > [ect0] PEA. 5001:6001(1000) ack 1
+         0 > [ect0] EA. 6001:7001(1000) ack 1
+         0 > [ect0] PEA. 7001:8001(1000) ack 1
+         50 < [ect0] EA. 1:1(0) ack 8001
+         51 ? delivered_ce=0",
+    );
+}
+
+/// The option counts bytes by their ECN field, ECT(1) first; those of ECT begin with 1. Segments are smaller for it.
+#[test]
+fn the_option_counts_bytes() {
+    drill(
+        accurate(),
+        "server accecn option rtt 50 win 257 <mss 1000,sackOK,wscale 7>
+         0 < [ce] PEA. 1:1001(1000) ack 1 <ECN e0b 1 ceb 0 e1b 1>
+         0 > [ect0] WA. 1:1(0) ack 1001 <ECN e1b 1 ceb 1000 e0b 1>
+         50 < [ect1] PEA. 1001:1101(100) ack 1
+         50 > [ect0] WA. 1:1(0) ack 1101 <ECN e1b 101 ceb 1000 e0b 1>
+         100 write 1976
+         100 > [ect0] WA. 1:989(988) ack 1101 <ECN e1b 101 ceb 1000 e0b 1>
+         100 > [ect0] PWA. 989:1977(988) ack 1101 <ECN e1b 101 ceb 1000 e0b 1>
+         150 < [ect0] WA. 1101:1101(0) ack 1977 <ECN e0b 989 ceb 988 e1b 1>
+         151 ? delivered_ce=1 delivered_bytes=[0,988,988] received_bytes=[100,0,1000] snd_mss=1000",
+    );
+}
+
+/// The option takes the place of SACK blocks, of which two stay, if it has counters that changed.
+#[test]
+fn the_option_precedes_the_third_block() {
+    drill(
+        accurate(),
+        "server accecn option rtt 50 win 257 <mss 1000,sackOK,wscale 7>
+         0 < [ect1] PEA. 1001:2001(1000) ack 1
+         0 > [ect0] EA. 1:1(0) ack 1 <ECN e1b 1001 ceb 0 e0b 1,sack 1001:2001>
+         10 < [ect1] PEA. 3001:4001(1000) ack 1
+         10 > [ect0] EA. 1:1(0) ack 1 <ECN e1b 2001 ceb 0 e0b 1,sack 3001:4001 1001:2001>
+         20 < [ect1] PEA. 5001:6001(1000) ack 1
+         20 > [ect0] EA. 1:1(0) ack 1 <ECN e1b 3001 ceb 0 e0b 1,sack 5001:6001 3001:4001 1001:2001>
+         30 < [ect1] PEA. 7001:8001(1000) ack 1
+         30 > [ect0] EA. 1:1(0) ack 1 <ECN e1b 4001,sack 7001:8001 5001:6001 3001:4001 1001:2001>
+         40 < [ce] PEA. 9001:9101(100) ack 1
+         40 > [ect0] WA. 1:1(0) ack 1 <ECN e1b 4001 ceb 100 e0b 1,sack 9001:9101 7001:8001 5001:6001>",
+    );
+}
+
+/// An acknowledgment that reports a duplicate with the option is lost, too: segments with the option do not pass.
+#[test]
+fn the_option_ends_if_segments_with_it_are_lost() {
+    let script = |third: &str| {
+        format!(
+            "server accecn option rtt 50 win 257 <mss 1000,sackOK,wscale 7>
+             0 < [ect0] PEA. 1:1001(1000) ack 1
+             0 > [ect0] EA. 1:1(0) ack 1001 <ECN e1b 1 ceb 0 e0b 1001>
+             300 < [ect0] PEA. 1:1001(1000) ack 1
+             300 > [ect0] EA. 1:1(0) ack 1001 <ECN e1b 1 ceb 0 e0b 2001,sack 1:1001>
+             900 < [ect0] PEA. 1:1001(1000) ack 1
+             900 > [ect0] EA. 1:1(0) ack 1001 <{third}sack 1:1001>"
+        )
+    };
+    drill(accurate(), &script(""));
+    let persistent = accurate().with(|c| c.common.ecn_option = EcnOption::Persistent);
+    drill(persistent, &script("ECN e1b 1 ceb 0 e0b 3001,"));
+}
+
+/// After a change of the ECN field, two segments carry the option; others do three times in a round trip.
+#[test]
+fn a_sparing_receiver_reports_changes() {
+    let sparing = accurate().with(|c| (c.common.ecn_option, c.common.ecn_option_beacon) = (EcnOption::Minimum, 0));
+    drill(
+        sparing,
+        "server accecn option rtt 50 win 257 <mss 1000,sackOK,wscale 7>
+         0 < [ect0] PEA. 1:1001(1000) ack 1
+         0 > [ect0] EA. 1:1(0) ack 1001 <ECN e1b 1 ceb 0 e0b 1001>
+         10 < [ect0] PEA. 1001:2001(1000) ack 1
+         10 > [ect0] EA. 1:1(0) ack 2001 <ECN e1b 1 ceb 0 e0b 2001>
+         20 < [ect0] PEA. 2001:3001(1000) ack 1
+         20 > [ect0] EA. 1:1(0) ack 3001
+         30 < [ce] PEA. 3001:4001(1000) ack 1
+         30 > [ect0] WA. 1:1(0) ack 4001 <ECN e1b 1 ceb 1000 e0b 3001>",
     );
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The first line has the options of the peer's SYN, and the role and settings of the connection:
 //! `server rtt 100 win 257 <mss 1000,sackOK,wscale 7>`. With `client` the connection opens actively, with `ecn` the
-//! peer offers ECN and with `accecn` accurate ECN, with `unread` the application does not read. Each further line is a
+//! peer offers ECN and with `accecn` accurate ECN (with `option` its first acknowledgment has counters), with `unread` the application does not read. Each further line is a
 //! time in milliseconds after the connection is established, and one of
 //!
 //! | line | meaning |
@@ -16,14 +16,16 @@
 //! | `? name=value ...` | expected values of [`TcpInfo`](lasthop_proto::tcp::TcpInfo) |
 //!
 //! A segment is `FLAGS first:end(len) ack N win N <OPTIONS>`, where FLAGS are of `FSRPEWA.`, the window is the raw
-//! field and given only by the peer, and options are `sack a:b c:d` and `TS val V ecr E`. `[ect0]`, `[ect1]` and `[ce]`
+//! field and given only by the peer, and options are `sack a:b c:d`, `TS val V ecr E` and `ECN e1b N ceb N e0b N`. `[ect0]`, `[ect1]` and `[ce]`
 //! before the flags are the ECN field. Timestamps of the connection are milliseconds after the start, plus 10,001.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkHeaders, Packet, SackBlock, Segment, Side, Timestamps};
+use lasthop_proto::packet::{
+    Body, Ecn, EcnCounters, Flags, FlowId, LinkHeaders, Packet, SackBlock, Segment, Side, Timestamps,
+};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Keepalive, Setup, State, TickPhase};
@@ -118,7 +120,9 @@ impl Drill {
                 format!("<TS val {val} ecr {}>", began.as_nanos() / 1_000_000 + 1)
             });
             let flags = if accurate { "[ect0] W." } else { "." };
-            let line = format!("{flags} 1:1(0) ack 1 win {} {}", drill.window, echo.unwrap_or_default());
+            let counters = header.contains(" option ").then(|| "<ECN e0b 1 ceb 0 e1b 1>".to_owned());
+            let options = echo.or(counters).unwrap_or_default();
+            let line = format!("{flags} 1:1(0) ack 1 win {} {options}", drill.window);
             let ack = drill.segment(&line);
             drill.deliver(ack);
         }
@@ -174,6 +178,10 @@ impl Drill {
                 "received" => info.receiver.bytes_received.to_string(),
                 "delivered" => info.delivered.to_string(),
                 "mss" => info.snd_mss.to_string(),
+                "delivered_bytes" => format!("{:?}", info.accurate.delivered_bytes).replace(' ', ""),
+                "received_bytes" => format!("{:?}", info.accurate.received_bytes).replace(' ', ""),
+                "failures" => info.accurate.failures.to_string(),
+                "snd_mss" => info.snd_mss.to_string(),
                 "delivered_ce" => info.delivered_ce.to_string(),
                 "received_ce" => info.received_ce.to_string(),
                 _ => panic!("unknown value `{name}`"),
@@ -257,6 +265,7 @@ impl Drill {
                     let (left, right) = (relative(ISS[0], left), relative(ISS[0], right));
                     segment.options.sack.push(SackBlock { left, right });
                 }),
+                ["ECN", counters @ ..] => segment.options.ecn_counters = ecn_counters(counters),
                 ["nop"] | [] => {}
                 other => panic!("unknown option {other:?}"),
             }
@@ -296,6 +305,11 @@ impl Drill {
         if let Some(Timestamps { val, ecr }) = segment.options.timestamps {
             options.push(format!("TS val {val} ecr {ecr}"));
         }
+        if let Some(counters) = segment.options.ecn_counters {
+            let name = |ecn| COUNTERS.iter().find(|(_, known)| *known == ecn).map_or("", |(name, _)| name);
+            let fields = counters.fields().map(|(ecn, value)| format!(" {} {value}", name(ecn)));
+            options.push(format!("ECN{}", fields.collect::<String>()));
+        }
         if !segment.options.sack.is_empty() {
             let from = |seq: Seq| seq.0.wrapping_sub(ISS[1].0);
             let blocks = segment.options.sack.as_slice().iter();
@@ -307,6 +321,19 @@ impl Drill {
         }
         text
     }
+}
+
+/// Names of the counters of accurate ECN.
+const COUNTERS: [(&str, Ecn); 3] = [("e1b", Ecn::Ect1), ("ceb", Ecn::Ce), ("e0b", Ecn::Ect0)];
+
+/// Returns the option with these names and values, of the kind that its first name determines.
+fn ecn_counters(words: &[&str]) -> Option<EcnCounters> {
+    let values: Vec<u32> = words.chunks(2).map(|pair| pair[1].parse().expect("a number")).collect();
+    let counters = EcnCounters::new(if words.first() == Some(&"e0b") { 172 } else { 174 }, &values);
+    let names = |counters: EcnCounters| counters.fields().map(|(ecn, _)| ecn).collect::<Vec<_>>();
+    let given = words.chunks(2).map(|pair| COUNTERS.iter().find(|(name, _)| *name == pair[0]).expect("a counter").1);
+    assert_eq!(counters.map(names), Some(given.collect()), "order of the counters");
+    counters
 }
 
 /// Letters of the flags, in packetdrill's order.

@@ -6,8 +6,8 @@ use core::num::NonZeroU8;
 use super::code::{Coded, Gf};
 use super::frame::{Class, Item, Label, TcpSight, Traffic};
 use crate::packet::{
-    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Image, Options, Packet, SackBlock, SackBlocks, Segment, Side,
-    Timestamps,
+    AckCongestionOption, Body, Cause, ECN_COUNTER_KINDS, Ecn, EcnCounters, Flags, FlowId, Image, Options, Packet,
+    SackBlock, SackBlocks, Segment, Side, Timestamps,
 };
 use crate::seq::Seq;
 
@@ -35,6 +35,10 @@ const ELN: u16 = 1 << 12;
 const SMART: u16 = 1 << 13;
 const TIMESTAMPS: u16 = 1 << 14;
 const ACK_CONGESTION: u16 = 1 << 15;
+
+/// Bit of the byte with the number of blocks: the order of the counters of accurate ECN, whose number, plus one, is in
+/// the three bits below it.
+const ECT1_FIRST: u8 = 1 << 6;
 
 /// Writes into an image from the front.
 struct Writer {
@@ -104,10 +108,19 @@ fn put_segment(to: &mut Writer, segment: &Segment) {
     to.put(stamps.val.to_be_bytes());
     to.put(stamps.ecr.to_be_bytes());
     let blocks = options.sack.as_slice();
-    to.put([blocks.len() as u8]);
+    let shape = options.ecn_counters.map_or(0, |counters| {
+        let order = if counters.kind() == ECN_COUNTER_KINDS[0] { 0 } else { ECT1_FIRST };
+        order | (counters.count() as u8 + 1) << 3
+    });
+    to.put([blocks.len() as u8 | shape]);
     for block in blocks {
         to.put(block.left.0.to_be_bytes());
         to.put(block.right.0.to_be_bytes());
+    }
+    // A TCP header with four blocks has space for one counter.
+    for (_, value) in options.ecn_counters.into_iter().flat_map(EcnCounters::fields) {
+        let [_, high, middle, low] = value.to_be_bytes();
+        to.put([high, middle, low]);
     }
 }
 
@@ -117,14 +130,23 @@ fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
     let (mss, scale, ratio, smart) = (from.short(), from.byte(), from.byte(), Seq(from.word()));
     let ratio = NonZeroU8::new(ratio).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio);
     let stamps = Timestamps { val: from.word(), ecr: from.word() };
-    let blocks = from.byte();
-    if blocks > 4 {
+    let shape = from.byte();
+    let blocks = shape & 7;
+    let counters = usize::from(shape >> 3 & 7);
+    if blocks > 4 || counters > 4 || shape > 2 * ECT1_FIRST {
         return None;
     }
     let mut sack = SackBlocks::NONE;
     for _ in 0..blocks {
         sack.push(SackBlock { left: Seq(from.word()), right: Seq(from.word()) });
     }
+    let mut values = [0; 3];
+    let values = &mut values[..counters.saturating_sub(1)];
+    for value in &mut *values {
+        let [high, middle, low] = from.take();
+        *value = u32::from_be_bytes([0, high, middle, low]);
+    }
+    let kind = ECN_COUNTER_KINDS[usize::from(shape & ECT1_FIRST != 0)];
     let options = Options {
         mss: has(MSS).then_some(mss),
         window_scale: has(SCALE).then_some(scale),
@@ -132,6 +154,7 @@ fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
         eln: has(ELN),
         smart: has(SMART).then_some(smart),
         ack_congestion: has(ACK_CONGESTION).then_some(ratio),
+        ecn_counters: if counters > 0 { EcnCounters::new(kind, values) } else { None },
         timestamps: has(TIMESTAMPS).then_some(stamps),
         sack,
     };
@@ -336,16 +359,23 @@ mod tests {
             eln: true,
             smart: Some(Seq(5)),
             ack_congestion: NonZeroU8::new(200).map(AckCongestionOption::Ratio),
+            ecn_counters: EcnCounters::new(174, &[0xfe_fdfc]),
             timestamps: Some(Timestamps { val: 6, ecr: u32::MAX }),
             sack,
         };
         let full = Segment { seq: Seq(1), ack: Seq(u32::MAX), window: 65_535, flags: Flags::ALL, options };
         let bare = Segment { options: Options::default(), flags: Flags::ACK, ..full };
         let syn = Options { ack_congestion: Some(AckCongestionOption::Permitted), ..Options::default() };
+        let counters = |kind, count: usize| Options {
+            ecn_counters: EcnCounters::new(kind, &[1, 2, 0xff_ffff][..count]),
+            ..Options::default()
+        };
         let bodies = [
             Body::Tcp(full),
             Body::Tcp(bare),
             Body::Tcp(Segment { options: syn, ..bare }),
+            Body::Tcp(Segment { options: counters(172, 3), ..bare }),
+            Body::Tcp(Segment { options: counters(174, 0), ..bare }),
             Body::Datagram { number: 0x0102_0304 },
             Body::Quic { number: 9, data: u32::MAX },
             Body::Media { number: u32::MAX },
@@ -357,6 +387,8 @@ mod tests {
             (Side::Acceptor, Ecn::Ce),
             (Side::Acceptor, Ecn::NotEct),
             (Side::Initiator, Ecn::Ect0),
+            (Side::Acceptor, Ecn::Ect1),
+            (Side::Initiator, Ecn::Ce),
         ]) {
             let (flow, cause) = (FlowId(0x0a0b_0c0d), Cause::LinkRepair);
             let packet: Packet =

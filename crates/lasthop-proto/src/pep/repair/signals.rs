@@ -1,5 +1,5 @@
-//! Signals in acknowledgments besides their numbers: congestion echoes (RFC 3168 §6.1, RFC 9768 §3.2), and options not
-//! parsed here, such as AccECN's counters or Multipath TCP's data acknowledgments (RFC 8684 §3.3.2).
+//! Signals in acknowledgments besides their numbers: congestion echoes and counters (RFC 3168 §6.1, RFC 9768 §3.2), and
+//! options not parsed here, such as Multipath TCP's data acknowledgments (RFC 8684 §3.3.2).
 //!
 //! Suppressing a duplicate acknowledgment would suppress its signals. AccECN's counter of marks has three bits, and an
 //! option may be sent only once. A duplicate with other signals than the sender has seen therefore passes, without its
@@ -8,7 +8,7 @@
 use super::reports::hide_blocks;
 use super::{AckVerdict, Budget, Outbox, Repair};
 use crate::event::Event;
-use crate::packet::{Flags, Packet, Payload, Segment};
+use crate::packet::{EcnCounters, Flags, Packet, Payload, Segment};
 use crate::pep::snoop_config::SnoopConfig;
 use crate::time::Instant;
 
@@ -19,23 +19,25 @@ const ECHO: Flags = Flags(Flags::ECE.0 | Flags::CWR.0 | Flags::AE.0);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Signals {
     echo: Flags,
+    /// Counters of accurate ECN.
+    counters: Option<EcnCounters>,
     /// Digest of its options that are not parsed here; 0 without such options.
     options: u64,
 }
 
 impl Signals {
     /// No signals.
-    pub const NONE: Self = Self { echo: Flags(0), options: 0 };
+    pub const NONE: Self = Self { echo: Flags(0), counters: None, options: 0 };
 
     pub fn of<P: Payload>(packet: &Packet<P>, segment: &Segment) -> Self {
         let echo = Flags(segment.flags.0 & ECHO.0);
-        Self { echo, options: P::unread_options(packet) }
+        Self { echo, counters: segment.options.ecn_counters, options: P::unread_options(packet) }
     }
 
     /// Returns whether an acknowledgment with these signals may be sent to the sender again later. An outdated echo
     /// would be taken for new marks, and an option's request may already have been fulfilled.
     pub fn may_be_repeated(self, now: Self) -> bool {
-        self.options == 0 && self.echo == now.echo
+        self.options == 0 && self.echo == now.echo && self.counters == now.counters
     }
 }
 

@@ -54,6 +54,22 @@ pub enum EcnMode {
     /// Accurate ECN or the classic kind accepted if the peer makes the offer. Requires a modern sender; with a classic
     /// one it is [`Self::Passive`].
     AccuratePassive,
+    /// The classic kind offered, and accurate ECN or the classic kind accepted. Requires a modern sender; with a
+    /// classic one it is [`Self::On`].
+    AccurateAccept,
+}
+
+/// Use of the option of accurate ECN, which reports numbers of bytes (RFC 9768 §3.2.3; `net.ipv4.tcp_ecn_option`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum EcnOption {
+    /// Not sent. That of the peer is evaluated.
+    Off,
+    /// After changes of the ECN field, and [`CommonConfig::ecn_option_beacon`] times in a round trip.
+    Minimum,
+    /// In every segment with space for it, unless segments with it are lost.
+    Full,
+    /// In every segment with space for it.
+    Persistent,
 }
 
 /// Congestion control of acknowledgments.
@@ -173,6 +189,13 @@ pub struct CommonConfig {
     pub max_retries: u32,
     /// Use of ECN: queues may mark packets instead of dropping them.
     pub ecn: EcnMode,
+    /// Use of the option of accurate ECN.
+    pub ecn_option: EcnOption,
+    /// Minimum number of options in a round trip under [`EcnOption::Minimum`] (`net.ipv4.tcp_ecn_option_beacon`).
+    pub ecn_option_beacon: u8,
+    /// Does without ECN if SYNs that offer it are lost, or if the path changes the ECN field of a SYN
+    /// (`net.ipv4.tcp_ecn_fallback`).
+    pub ecn_fallback: Switch,
     /// Congestion control of acknowledgments. [`AckCongestion::Rfc5690`] requires
     /// [`DelayedAck::EverySecond`](super::DelayedAck::EverySecond), whose number of segments per acknowledgment it
     /// determines, and is not offered without.

@@ -2,7 +2,7 @@
 
 use super::{
     AckCongestion, ClassicConfig, ClassicRecovery, Clock, CommonConfig, ControlRule, Deflation, DelayedAck, EcnEcho,
-    EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle,
+    EcnMode, EcnOption, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates, ModernConfig, Nagle,
     PartialAckTimer, PartialDeflation, PawsRule, Push, Qdisc, ReceiveAutotune, ReceiverConfig, Recovery, RecoveryGuard,
     RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe, WindowReduction,
 };
@@ -68,6 +68,9 @@ impl CommonConfig {
             max_backoff: 64,
             max_retries: 12,
             ecn: EcnMode::Off,
+            ecn_option: EcnOption::Full,
+            ecn_option_beacon: 3,
+            ecn_fallback: Switch::On,
             ack_congestion: AckCongestion::Off,
             initial_window: 1,
             initial_ssthresh: Some(65535),

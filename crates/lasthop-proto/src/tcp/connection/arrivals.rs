@@ -4,7 +4,7 @@ use super::{Connection, Reset, State};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
-use crate::tcp::ack::{Ack, AckVerdict, Incoming, Marks};
+use crate::tcp::ack::{Ack, AckVerdict, Incoming};
 use crate::tcp::config::Switch;
 use crate::tcp::receiver::Arrival;
 use crate::tcp::sender::Seen;
@@ -112,7 +112,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        self.see_mark(packet);
+        self.see_mark(packet, segment);
         if self.state != State::SynReceived && !self.sender.is_plausible(segment.ack) {
             // Nothing in it can be trusted, its timestamp included (RFC 5961 §5).
             self.challenge(now);
@@ -125,7 +125,7 @@ impl Connection {
                 self.reset = Some(Reset::Answer(segment.ack, None));
                 return;
             }
-            self.check_third_ack(segment);
+            self.check_third_ack(packet, segment);
             self.establish(now);
         }
         if !self.brings_data_only(packet, segment) {
@@ -146,6 +146,7 @@ impl Connection {
         packet.len > 0
             && self.state == State::Established
             && !self.ecn.is_on()
+            && self.accurate.is_none()
             && !self.ack_congestion.is_on()
             && self.acknowledges_nothing(segment)
     }
@@ -256,8 +257,6 @@ impl Connection {
             ece: if self.ecn.is_on() && echoes_mark(segment.flags) { Switch::On } else { Switch::Off },
         };
         let marks = if self.accurate.is_some() { self.marks_reported(segment) } else { None };
-        let fresh = || options.timestamps.is_some_and(|ts| Seq(ts.val).gt(Seq(self.ts_recent)));
-        let marks = marks.map(|count| Marks { count, is_fresh: self.timestamps.is_on() && fresh() });
         let window = u32::from(segment.window) << shift;
         let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed, marks };
         let before = self.sender.stream().una_pos();

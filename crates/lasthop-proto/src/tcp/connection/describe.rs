@@ -22,7 +22,7 @@ impl Connection {
             snd_wscale: self.peer_shift,
             ..OptionsInfo::default()
         };
-        info.received_ce = self.marks_received();
+        self.describe_accurate(&mut info);
         self.receiver.describe(&mut info);
         info
     }

@@ -77,7 +77,7 @@ impl Connection {
         } else {
             self.sender.do_without_sack();
         }
-        if !self.negotiate_accurate(segment.flags, packet.ecn) {
+        if !self.negotiate_accurate(packet, segment) {
             self.ecn = self.agrees_on_ecn(segment.flags);
         }
         self.receiver.agree(self.sack, self.ecn);
@@ -92,7 +92,7 @@ impl Connection {
         }
         let marks = self.config.receiver.smart_acks.is_on() || self.config.reports_damage();
         self.extras = match self.timestamps {
-            _ if marks || self.ack_congestion.is_on() => Extras::Any,
+            _ if marks || self.ack_congestion.is_on() || self.accurate.is_some() => Extras::Any,
             Switch::On => Extras::Timestamps,
             Switch::Off => Extras::None,
         };
@@ -113,7 +113,7 @@ impl Connection {
         let agreed = match self.config.common.ecn {
             EcnMode::Off => false,
             EcnMode::Passive | EcnMode::AccuratePassive if accepts => false,
-            EcnMode::Passive | EcnMode::AccuratePassive | EcnMode::On | EcnMode::Accurate => {
+            EcnMode::Passive | EcnMode::AccuratePassive | EcnMode::AccurateAccept | EcnMode::On | EcnMode::Accurate => {
                 flags.has(Flags::ECE) && flags.has(Flags::CWR) != accepts
             }
         };

@@ -19,16 +19,16 @@ impl Connection {
         let mut segment = *segment;
         let seq_len = packet.seq_len();
         if self.state == State::SynReceived && self.side == Side::Acceptor {
-            if !self.completes_request(now, &mut segment, seq_len) {
+            if !self.completes_request(now, packet, &mut segment, seq_len) {
                 return;
             }
-        } else if !self.validates(now, &segment, seq_len) {
+        } else if !self.validates(now, packet, &segment, seq_len) {
             return;
         }
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        self.see_mark(packet);
+        self.see_mark(packet, &segment);
         if self.state == State::SynReceived {
             let s = self.sender.stream();
             if segment.ack.le(s.snd_una()) || segment.ack.gt(s.snd_max()) {
@@ -36,7 +36,7 @@ impl Connection {
                 return;
             }
             self.note_timestamp(&segment);
-            self.check_third_ack(&segment);
+            self.check_third_ack(packet, &segment);
             self.establish(now);
         }
         if self.brings_data_only(packet, &segment) {
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// Returns whether a segment passes the checks of `tcp_validate_incoming`. Answers it otherwise.
-    fn validates(&mut self, now: Instant, segment: &Segment, seq_len: u32) -> bool {
+    fn validates(&mut self, now: Instant, packet: &Packet, segment: &Segment, seq_len: u32) -> bool {
         let (syn, rst) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::RST));
         let end = segment.seq + seq_len;
         let is_replay = self.is_replay(segment, seq_len);
@@ -80,6 +80,9 @@ impl Connection {
                 self.challenge(now);
             }
             return false;
+        }
+        if syn {
+            self.reflect_syn(packet, segment);
         }
         if syn && !self.answers_simultaneous_open(segment, seq_len) {
             self.challenge(now);
@@ -105,7 +108,7 @@ impl Connection {
 
     /// Processes a segment for a connection whose SYN was answered and whose handshake is incomplete
     /// (`tcp_check_req`). Returns whether it completes the handshake.
-    fn completes_request(&mut self, now: Instant, segment: &mut Segment, seq_len: u32) -> bool {
+    fn completes_request(&mut self, now: Instant, packet: &Packet, segment: &mut Segment, seq_len: u32) -> bool {
         const KINDS: Flags = Flags::SYN.with(Flags::ACK).with(Flags::RST);
         let kind = Flags(segment.flags.0 & KINDS.0);
         let (expected, end) = (self.receiver.rcv_nxt(), segment.seq + seq_len);
@@ -114,6 +117,7 @@ impl Connection {
         if kind == Flags::SYN && segment.seq + 1 == expected && !is_replay {
             // The answer was lost, or is late.
             if self.may_answer(now) {
+                self.see_repeated_syn(packet, segment);
                 self.sender.answer_syn();
             }
             return false;
@@ -142,6 +146,9 @@ impl Connection {
     /// can circulate between two ends forever.
     fn answer_invalid(&mut self, now: Instant, segment: &Segment, end: Seq) {
         if end != segment.seq || self.may_answer(now) {
+            if end != segment.seq && segment.seq.lt(self.receiver.rcv_nxt()) {
+                self.see_repeated(segment.seq);
+            }
             self.receiver.answer_old(segment.seq, end);
         }
     }

@@ -39,6 +39,11 @@ impl Connection {
             && u64::from(behind) * 1_000_000 <= s.rtt().rto().as_nanos().saturating_mul(6) / 5
     }
 
+    /// Returns whether the timestamp of a segment is newer than any before.
+    pub(super) fn is_newer(&self, segment: &Segment) -> bool {
+        segment.options.timestamps.is_some_and(|ts| Seq(ts.val).gt(Seq(self.ts_recent)))
+    }
+
     /// Records the timestamp to echo. RFC 7323 §4.3: it is that of the earliest unacknowledged segment, so that delayed
     /// acknowledgments count in the peer's samples.
     pub(super) fn note_timestamp(&mut self, segment: &Segment) {

@@ -33,6 +33,9 @@ impl Connection {
                 return Some(port);
             }
         }
+        if self.accurate.is_some() {
+            self.reserve_for_option(now);
+        }
         let transmission = match self.state {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
@@ -180,6 +183,7 @@ impl Connection {
     #[inline(never)]
     fn put_options(&mut self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
+            let duplicate = self.receiver.duplicate();
             self.set_options(now, &mut segment.options);
             if packet.len > 0
                 && let Some(ratio) = self.sender.ratio_to_tell()
@@ -191,6 +195,9 @@ impl Connection {
             if self.path_mss.is_some_and(too_long) {
                 // The next pure acknowledgment repeats them.
                 segment.options.sack = SackBlocks::NONE;
+            }
+            if self.accurate.is_some() {
+                self.put_counters(now, &mut segment.options, duplicate);
             }
             packet.header_len = self.header_len(&segment.options, packet.len);
         }
@@ -244,11 +251,19 @@ impl Connection {
             options.timestamps = Some(self.current_timestamps(now));
         }
         let accurate = self.accurate_syn_flags(answers);
+        if answers {
+            self.put_initial_counters(&mut options);
+        }
         let marks = match accurate {
             Some(flags) => flags,
             None if answers && self.ecn.is_on() => Flags::ECE,
             // A path may drop packets that offer ECN, so a retransmission does not (RFC 3168 §6.1.1.1).
-            None if !answers && self.offers_classic_ecn() && cause == Cause::Handshake => Flags::ECE.with(Flags::CWR),
+            None if !answers
+                && self.offers_classic_ecn()
+                && (cause == Cause::Handshake || !self.config.common.ecn_fallback.is_on()) =>
+            {
+                Flags::ECE.with(Flags::CWR)
+            }
             None => Flags::default(),
         };
         let (ack, kind) =
@@ -263,7 +278,7 @@ impl Connection {
     /// Returns whether SYNs offer ECN of RFC 3168.
     fn offers_classic_ecn(&self) -> bool {
         match self.config.common.ecn {
-            EcnMode::On => true,
+            EcnMode::On | EcnMode::AccurateAccept => true,
             EcnMode::Accurate => self.config.sender.modern().is_none(),
             EcnMode::Off | EcnMode::Passive | EcnMode::AccuratePassive => false,
         }

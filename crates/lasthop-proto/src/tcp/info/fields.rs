@@ -8,7 +8,7 @@ use crate::time::Duration;
 /// it is unknown.
 type Field = (&'static str, fn(&TcpInfo) -> Option<u64>);
 
-const FIELDS: [Field; 35] = [
+const FIELDS: [Field; 44] = [
     ("state", |info| Some(info.state.number().into())),
     ("ca_state", |info| info.counted(info.ca_state as u64)),
     ("retransmits", |info| Some(info.retransmits.into())),
@@ -44,6 +44,15 @@ const FIELDS: [Field; 35] = [
     ("snd_wnd", |info| Some(info.snd_wnd.into())),
     ("rcv_wnd", |info| Some(info.receiver.rcv_wnd.into())),
     ("received_ce", |info| Some(info.received_ce.into())),
+    ("delivered_e1_bytes", |info| Some(info.accurate.delivered_bytes[0].into())),
+    ("delivered_e0_bytes", |info| Some(info.accurate.delivered_bytes[1].into())),
+    ("delivered_ce_bytes", |info| Some(info.accurate.delivered_bytes[2].into())),
+    ("received_e1_bytes", |info| Some(info.accurate.received_bytes[0].into())),
+    ("received_e0_bytes", |info| Some(info.accurate.received_bytes[1].into())),
+    ("received_ce_bytes", |info| Some(info.accurate.received_bytes[2].into())),
+    ("accecn_fail_mode", |info| Some(info.accurate.failures.into())),
+    ("accecn_opt_seen", |info| Some(info.accurate.option_seen.into())),
+    ("ecn_mode", |info| Some(u64::from(info.options.ecn) + u64::from(info.accurate.is_used))),
 ];
 
 /// Names of the fields, in the order of Linux's `struct tcp_info`.

@@ -17,7 +17,7 @@ use crate::tcp::config::{ModernConfig, Switch};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
-use crate::tcp::stream::{Expiry, Stream, Transmission};
+use crate::tcp::stream::{Delivery, Expiry, Stream, Transmission};
 use crate::time::Instant;
 
 /// A sender with RACK. Its state is created with the first data, so that an end that never sends stays small.
@@ -152,6 +152,9 @@ impl Sending for Modern {
             let has_more = incoming.seq_len > 0 || s.snd_wnd() != window_before;
             let Incoming { ack, echoed, marks, .. } = incoming;
             rack.on_ack(s, now, &Arrival { ack, echoed: *echoed, marks: *marks, has_more });
+        } else if let Some(marks) = incoming.marks.filter(|marks| marks.is_fresh) {
+            // The peer counts marks of acknowledgments, too.
+            s.weigh_marks(&marks, &Delivery { segments: 0, bytes: 0, is_exact: true });
         }
     }
 

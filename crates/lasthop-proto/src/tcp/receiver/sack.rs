@@ -105,6 +105,11 @@ impl Receiver {
         !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report() || self.awaits_fin()
     }
 
+    /// Returns the first number of duplicate data that the next segment reports.
+    pub fn duplicate(&self) -> Option<Seq> {
+        self.duplicate.map(|block| block.left)
+    }
+
     /// Returns whether the FIN is known and waits for data before it.
     #[inline]
     pub(super) fn awaits_fin(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::tcp::ack::{Ack, Marks};
 use crate::tcp::congestion::control::{AckSample, CaState};
 use crate::tcp::modern::delivery_rate::Candidate;
 use crate::tcp::modern::prr::Step;
-use crate::tcp::stream::{Stream, Timer};
+use crate::tcp::stream::{Delivery, Stream, Timer};
 use crate::time::{Duration, Instant};
 
 /// An acknowledgment with additional information from its segment.
@@ -33,6 +33,8 @@ pub(super) struct News {
     pub acked: u32,
     /// Segments newly delivered, spurious copies included.
     pub delivered: u32,
+    /// Bytes that are newly acknowledged selectively, and those that were before and are now cumulatively.
+    sacked_bytes: (u32, u32),
     pub sacked: bool,
     /// True if there was a duplicate SACK.
     pub duplicate: bool,
@@ -98,7 +100,7 @@ impl Rack {
         }
         self.take_sacks(s, now, arrival.ack, &mut news);
         if was_out == 0 {
-            self.weigh_marks(arrival, &mut news);
+            self.weigh_marks(s, arrival, &mut news);
             if news.duplicate {
                 self.judge(s, now, &mut news);
             }
@@ -110,7 +112,7 @@ impl Rack {
         } else {
             self.take_cumulative(s, now, prior_highest, &mut news);
         }
-        self.weigh_marks(arrival, &mut news);
+        self.weigh_marks(s, arrival, &mut news);
         let delayed = self.is_maybe_delayed(s, &news, prior_sacked);
         let rtt = self.sample_rtt(s, now, delayed, &mut news);
         if let Some(newest) = &news.newest {
@@ -133,16 +135,17 @@ impl Rack {
         self.permit = news.rexmit.unwrap_or(Permit::New);
     }
 
-    /// Evaluates the peer's count of marks (`tcp_accecn_process`). A count that may have wrapped since the last one counts
-    /// as if it had, as often as the delivered segments permit.
+    /// Evaluates the peer's counts of marks, if the acknowledgment is not a reordered one (`tcp_accecn_process`).
     #[inline]
-    fn weigh_marks(&mut self, arrival: &Arrival, news: &mut News) {
-        if let Some(marks) = arrival.marks
+    fn weigh_marks(&mut self, s: &mut Stream, arrival: &Arrival, news: &mut News) {
+        if let Some(marks) = &arrival.marks
             && (news.acked > 0 || news.sacked || marks.is_fresh)
         {
-            let new = u32::from(marks.count).wrapping_sub(self.echoes.delivered_ce) & 7;
-            let new = if news.delivered <= 7 { new } else { news.delivered - ((news.delivered - new) & 7) };
-            self.echoes.delivered_ce = self.echoes.delivered_ce.wrapping_add(new);
+            let is_exact = !self.is_blind() || matches!(self.phase.state, CaState::Open | CaState::Cwr);
+            let (new, known) = news.sacked_bytes;
+            let bytes = (s.snd_una().since(news.prior_una) + new).saturating_sub(known);
+            let delivery = Delivery { segments: news.delivered, bytes, is_exact };
+            let new = s.weigh_marks(marks, &delivery);
             news.marked = new.min(news.delivered);
             news.ece |= new > 0;
         }
@@ -177,6 +180,7 @@ impl Rack {
                 rate.on_delivered(sent, &mut news.newest);
                 rate.count_delivered(1);
                 news.delivered += 1;
+                news.sacked_bytes.0 += sent.end().since(sent.seq());
                 news.sacked = true;
             });
             if repeated == Some(*block) {
@@ -252,6 +256,8 @@ impl Rack {
                 if !spurious {
                     newest.advance(now, sent, least);
                 }
+            } else {
+                news.sacked_bytes.1 += sent.end().since(sent.seq());
             }
         });
         news.is_no_duplicate |= news.acked > 0;

@@ -1,4 +1,4 @@
-//! Numbers of marked segments, under accurate ECN or from a receiver whose echo tells the mark of the newest packet
+//! Numbers of marked segments from a receiver whose echo tells the mark of the newest packet
 //! ([`EcnEcho::PerPacket`](crate::tcp::config::EcnEcho::PerPacket)).
 
 /// State of the echoes. The receiver acknowledges each change at once, so that only the newest segment of an
@@ -7,8 +7,6 @@
 pub(super) struct Echoes {
     /// Last echo.
     last: bool,
-    /// Segments that the peer reported as marked, under accurate ECN (`delivered_ce`).
-    pub delivered_ce: u32,
 }
 
 impl Echoes {

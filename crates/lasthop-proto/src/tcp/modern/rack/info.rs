@@ -22,7 +22,6 @@ impl Rack {
         info.total_retrans = self.copies.sent.into();
         info.dsack_dups = self.copies.reported.into();
         info.delivered = self.rate.delivered();
-        info.delivered_ce = self.echoes.delivered_ce;
         info.pacing_rate = self.control.pacing().map_or_else(|| self.unpaced_rate(s), |pacing| pacing.rate);
     }
 }
