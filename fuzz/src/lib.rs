@@ -10,13 +10,14 @@ use std::num::NonZeroU8;
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{
-    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Priority, SackBlock, Segment, Side,
-    Timestamps,
+    AckCongestionOption, Body, Cause, Ecn, EcnCounters, Flags, FlowId, Integrity, LinkHeaders, Options, Packet,
+    Priority, SackBlock, Segment, Side, Timestamps,
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
 use lasthop_proto::tcp::config::{
-    AckCongestion, ClassicConfig, DelayedAck, EcnMode, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig,
+    AckCongestion, ClassicConfig, DelayedAck, EcnMode, EcnOption, Nagle, Preset, Recovery, SackAlgorithm, Switch,
+    TcpConfig,
 };
 use lasthop_proto::time::{Duration, Instant};
 
@@ -103,6 +104,13 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         let ratio = NonZeroU8::new(bits >> 3).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio);
         segment.options.ack_congestion = Some(ratio);
     }
+    if let Body::Tcp(segment) = &mut packet.body
+        && bits & 12 == 8
+    {
+        let values: [u32; 3] = u.arbitrary()?;
+        let kind = if bits & 16 > 0 { 172 } else { 174 };
+        segment.options.ecn_counters = EcnCounters::new(kind, &values[..usize::from(bits >> 6)]);
+    }
     Ok(packet)
 }
 
@@ -161,6 +169,10 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
         if u.arbitrary()? {
             receiver.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
             (common.ack_congestion, common.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
+        }
+        if u.ratio(1, 4)? {
+            common.ecn = EcnMode::Accurate;
+            common.ecn_option = *u.choose(&[EcnOption::Minimum, EcnOption::Full, EcnOption::Persistent])?;
         }
         if let Some(classic) = config.sender.classic_mut() {
             *classic = ClassicConfig { sack_algorithm, limited_transmit, recovery_burst, ..*classic };

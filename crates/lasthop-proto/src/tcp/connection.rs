@@ -188,7 +188,7 @@ impl Connection {
     pub fn fit_path(&mut self, now: Instant, mss: u32) {
         self.path_mss = Some(mss.max(LEAST_MSS));
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent) {
-            self.sender.shrink_segments(now, self.largest_payload());
+            self.sender.shrink_segments(now, self.largest_payload().saturating_sub(self.reserved_for_option()));
         }
     }
 

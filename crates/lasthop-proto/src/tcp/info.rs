@@ -99,7 +99,7 @@ pub struct AccurateInfo {
     pub delivered_bytes: [u32; 3],
     /// Bytes that arrived.
     pub received_bytes: [u32; 3],
-    /// What does not work on the path (`tcpi_accecn_fail_mode`): 1, no ECN-capable packets, because a SYN-ACK without
+    /// Failures of the path (`tcpi_accecn_fail_mode`): 1, no ECN-capable packets, because a SYN-ACK without
     /// the flags has left; 2, neither these nor the peer's counts, because the path changes ECN fields or flags; 4, this
     /// end's option; 8, the peer's option.
     pub failures: u8,

@@ -157,6 +157,22 @@ fn the_option_precedes_the_third_block() {
     );
 }
 
+/// Beside timestamps and two blocks there is space for two counters. Bytes with ECT(0), of the third, arrive: they are
+/// not worth one of the two blocks.
+#[test]
+fn two_blocks_precede_the_option() {
+    drill(
+        accurate(),
+        "server accecn option rtt 50 win 257 <mss 1000,sackOK,TS val 1000 ecr 0,wscale 7>
+         0 < [ect1] PEA. 1001:2001(1000) ack 1 <TS val 1001 ecr 10001>
+         0 > [ect0] EA. 1:1(0) ack 1 <TS val 10001 ecr 1000,ECN e1b 1001 ceb 0 e0b 1,sack 1001:2001>
+         10 < [ect1] PEA. 3001:4001(1000) ack 1 <TS val 1011 ecr 10001>
+         10 > [ect0] EA. 1:1(0) ack 1 <TS val 10011 ecr 1000,ECN e1b 2001 ceb 0,sack 3001:4001 1001:2001>
+         20 < [ect0] PEA. 5001:6001(1000) ack 1 <TS val 1021 ecr 10001>
+         20 > [ect0] EA. 1:1(0) ack 1 <TS val 10021 ecr 1000,sack 5001:6001 3001:4001 1001:2001>",
+    );
+}
+
 /// An acknowledgment that reports a duplicate with the option is lost, too: segments with the option do not pass.
 #[test]
 fn the_option_ends_if_segments_with_it_are_lost() {

@@ -117,12 +117,12 @@ impl Drill {
             drill.run_until(Instant::ZERO + START);
             let echo = options.contains("TS val").then(|| {
                 let val = syn.tcp().unwrap().options.timestamps.unwrap().val;
-                format!("<TS val {val} ecr {}>", began.as_nanos() / 1_000_000 + 1)
+                format!("TS val {val} ecr {}", began.as_nanos() / 1_000_000 + 1)
             });
             let flags = if accurate { "[ect0] W." } else { "." };
-            let counters = header.contains(" option ").then(|| "<ECN e0b 1 ceb 0 e1b 1>".to_owned());
-            let options = echo.or(counters).unwrap_or_default();
-            let line = format!("{flags} 1:1(0) ack 1 win {} {options}", drill.window);
+            let counters = header.contains(" option ").then(|| "ECN e0b 1 ceb 0 e1b 1".to_owned());
+            let options: Vec<_> = [echo, counters].into_iter().flatten().collect();
+            let line = format!("{flags} 1:1(0) ack 1 win {} <{}>", drill.window, options.join(","));
             let ack = drill.segment(&line);
             drill.deliver(ack);
         }

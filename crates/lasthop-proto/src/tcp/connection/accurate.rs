@@ -22,7 +22,7 @@ const ATTEMPTS: u32 = 2;
 /// The three flags as a number, most significant first.
 const ACE: [Flags; 3] = [Flags::AE, Flags::CWR, Flags::ECE];
 
-/// What does not work on the path: bits of `tcpi_accecn_fail_mode`.
+/// Failures of the path: bits of `tcpi_accecn_fail_mode`.
 mod failure {
     /// SYN-ACKs without an offer have left.
     pub const FLAGS_SENT: u8 = 1;

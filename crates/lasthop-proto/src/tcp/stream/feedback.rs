@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// What an acknowledgment delivers.
+/// Data that an acknowledgment delivers.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     /// Segments newly delivered.

@@ -159,11 +159,14 @@ impl Connection {
     #[inline(never)]
     pub(in crate::tcp::connection) fn reserve_for_option(&mut self, now: Instant) {
         let needed = if self.sends_option(now) { FULL } else { 0 };
-        let Some(accurate) = &mut self.accurate else { return };
-        let before = core::mem::replace(&mut accurate.counting.reserved, needed);
-        if before != needed {
-            let mss = self.sender.stream().mss() + before;
-            self.sender.stream_mut().set_mss(mss.saturating_sub(needed));
+        let whole = self.sender.stream().mss() + self.reserved_for_option();
+        // A peer may announce a tiny segment size.
+        let reserved = needed.min(whole - 1);
+        if let Some(accurate) = &mut self.accurate
+            && accurate.counting.reserved != reserved
+        {
+            accurate.counting.reserved = reserved;
+            self.sender.stream_mut().set_mss(whole - reserved);
         }
     }
 
