@@ -487,6 +487,9 @@ pub struct Packet<P = ()> {
     pub ecn: Ecn,
     /// Reason why the packet was sent; for measurement only.
     pub cause: Cause,
+    /// Number of the super-segment that the packet is a part of, from 1 to 255 in turn; 0 if it is a part of none. A
+    /// host with segmentation offload sends super-segments, and elements end them.
+    pub super_segment: u8,
     /// Bytes of network and transport header that the packet takes on the wire.
     pub header_len: u16,
     /// Bytes of payload.
@@ -502,8 +505,8 @@ pub struct Packet<P = ()> {
 impl<P> Packet<P> {
     /// Returns the same packet with another payload.
     pub fn with_payload<Q>(&self, payload: Q) -> Packet<Q> {
-        let Self { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *self;
-        Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
+        let Self { flow, from, priority, integrity, ecn, cause, super_segment, header_len, len, body, link, .. } = *self;
+        Packet { flow, from, priority, integrity, ecn, cause, super_segment, header_len, len, body, link, payload }
     }
 
     /// Returns the packet's length on the wire, in bytes: headers and payload.

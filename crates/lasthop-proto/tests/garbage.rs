@@ -143,6 +143,7 @@ impl Noise {
             integrity,
             ecn: Ecn::from_bits(self.window as u8),
             cause: Default::default(),
+            super_segment: 0,
             header_len: 40,
             len: self.len,
             body,

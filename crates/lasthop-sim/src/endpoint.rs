@@ -140,6 +140,12 @@ impl Endpoint {
     #[inline(always)]
     pub fn take_segment(&mut self, now: Instant, packet: &Packet) {
         self.connection.take_packet(now, packet);
+        self.read(now);
+    }
+
+    /// Lets the application read and reply.
+    #[inline(always)]
+    fn read(&mut self, now: Instant) {
         let readable = self.connection.readable();
         if readable > 0 {
             self.connection.read(readable);
@@ -184,6 +190,10 @@ impl Endpoint {
             }
         }
         self.connection.handle_timeout(now);
+        if self.connection.readable() > 0 {
+            // Held by receive offload until now.
+            self.read(now);
+        }
     }
 
     /// Returns the state of the TCP connection; `None` if the flow does not use TCP.

@@ -265,6 +265,10 @@ impl Fabric {
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, why: Why) {
         let ElementPlace { table, leg, inner, outer } = self.elements[element];
         let packet = self.pool.place();
+        if why != Why::Own {
+            // Elements handle packets one by one.
+            packet.super_segment = 0;
+        }
         // Retransmissions of the element's own connections count as local. Forwarded ones count at their sender.
         let resent = match why {
             Why::Repair(_) => true,

@@ -163,6 +163,11 @@ impl End {
             self.check(received, view.segment.seq, payload);
         }
         self.connection.take_packet(now, &packet);
+        self.read(now, acked, received);
+    }
+
+    /// Reads what has arrived. `acked` and `received` are the numbers of bytes acknowledged and received before.
+    fn read(&mut self, now: Instant, acked: u64, received: u64) {
         let readable = self.connection.readable();
         if readable > 0 {
             self.connection.read(readable);
@@ -235,7 +240,12 @@ impl End {
     /// Handles deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.mover = Mover::Timer;
+        let (acked, received) = (self.connection.acked(), self.connection.received());
         self.connection.handle_timeout(now);
+        if self.connection.readable() > 0 {
+            // Held by receive offload until now.
+            self.read(now, acked, received);
+        }
         if self.limit.is_some_and(|at| at <= now) && self.ticket.is_some() {
             self.abort(Ending::OutOfTime);
         }

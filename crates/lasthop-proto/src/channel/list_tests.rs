@@ -29,6 +29,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
         integrity: Integrity::Intact,
         ecn: Default::default(),
         cause: Cause::New,
+        super_segment: 0,
         header_len: 40,
         len,
         body: Body::Tcp(Segment { seq: Seq(seq), flags, ..Segment::default() }),

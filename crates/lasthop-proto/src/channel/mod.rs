@@ -16,6 +16,7 @@ mod tests;
 mod timed;
 mod two_state;
 mod uniform;
+mod whole;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -126,6 +127,8 @@ pub enum ErrorSpec {
     },
     /// Every frame is lost with the probability at the end of its transmission: the column of a link's trace.
     Trace(TimeSeries<f64>),
+    /// The model decides once for all packets of a super-segment ([`Packet::super_segment`]).
+    Whole(Box<Self>),
 }
 
 impl ErrorSpec {
@@ -134,13 +137,15 @@ impl ErrorSpec {
     pub fn placed(&self, stream: impl FnOnce() -> Stream) -> Self {
         match self {
             Self::Trace(series) => Self::Trace(series.placed(stream)),
+            Self::Whole(model) => Self::Whole(Box::new(model.placed(stream))),
             other => other.clone(),
         }
     }
 
     /// Returns the frames that it includes.
-    pub const fn frames(&self) -> Frames {
+    pub fn frames(&self) -> Frames {
         match *self {
+            Self::Whole(ref model) => model.frames(),
             Self::Exponential { frames, .. }
             | Self::Uniform { frames, .. }
             | Self::TwoStatePacket { frames, .. }
@@ -229,6 +234,7 @@ enum Model {
     Script(script::Script),
     Replay(replay::Replay),
     Timed(Box<timed::Timed>),
+    Whole(Box<whole::Whole>),
 }
 
 impl Channel {
@@ -255,6 +261,7 @@ impl Channel {
             ErrorSpec::Script(ref lines) => Model::Script(script::Script::new(lines)),
             ErrorSpec::Replay { ref trace, .. } => Model::Replay(replay::Replay::new(trace.clone())),
             ErrorSpec::Trace(ref series) => Model::Timed(Box::new(timed::Timed::new(series, stream))),
+            ErrorSpec::Whole(ref model) => Model::Whole(Box::new(whole::Whole::new(Self::new(model, stream)))),
         };
         Self { frames: spec.frames(), model }
     }
@@ -262,12 +269,20 @@ impl Channel {
     /// Returns whether every frame arrives as sent.
     #[inline]
     pub fn is_clean(&self) -> bool {
-        matches!(self.model, Model::None)
+        match &self.model {
+            Model::None => true,
+            Model::Whole(whole) => whole.channel().is_clean(),
+            _ => false,
+        }
     }
 
     /// Returns whether it may return [`Fate::Late`].
     pub fn delays(&self) -> bool {
-        matches!(self.model, Model::Script(_))
+        match &self.model {
+            Model::Script(_) => true,
+            Model::Whole(whole) => whole.channel().delays(),
+            _ => false,
+        }
     }
 
     /// Returns the fate of a frame that is on the air from `start` to `end`. Frames are passed in order of
@@ -298,6 +313,7 @@ impl Channel {
             Model::Script(model) => model.judge(packet, end),
             Model::Replay(model) => model.judge(),
             Model::Timed(model) => model.judge(end),
+            Model::Whole(model) => model.judge(packet, start, end),
         }
     }
 }

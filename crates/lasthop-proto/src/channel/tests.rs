@@ -18,6 +18,7 @@ fn frame(header_len: u16, len: u32) -> Packet {
         integrity: Integrity::Intact,
         ecn: Default::default(),
         cause: Cause::Datagram,
+        super_segment: 0,
         header_len,
         len,
         body: Body::Datagram { number: 0 },

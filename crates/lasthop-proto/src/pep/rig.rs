@@ -22,6 +22,7 @@ pub fn packet(flow: FlowId, from: Side, len: u32, segment: Segment) -> Packet {
         integrity: Integrity::Intact,
         ecn: Ecn::default(),
         cause: Cause::New,
+        super_segment: 0,
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),

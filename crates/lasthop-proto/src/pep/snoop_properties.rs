@@ -68,6 +68,7 @@ pub(in super::super) fn step() -> impl Strategy<Value = Step> {
             integrity,
             ecn: Default::default(),
             cause,
+            super_segment: 0,
             header_len,
             len,
             body,

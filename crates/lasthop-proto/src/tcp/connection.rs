@@ -5,6 +5,7 @@ mod arrivals;
 mod describe;
 mod handshake;
 mod linux;
+mod offload;
 mod options;
 mod paws;
 mod segments;
@@ -13,6 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use self::accurate::Accurate;
+use self::offload::Offload;
 pub use self::options::Keepalive;
 use self::options::KeepaliveState;
 use super::config::{Switch, TcpConfig};
@@ -133,6 +135,8 @@ pub struct Connection {
     keepalive: Option<Box<KeepaliveState>>,
     /// On if the application reads no more.
     released: Switch,
+    /// Receive offload of the host, if enabled.
+    offload: Option<Box<Offload>>,
 }
 
 impl Connection {
@@ -164,6 +168,7 @@ impl Connection {
             challenges: 0,
             keepalive: None,
             released: Switch::Off,
+            offload: Offload::new(&config),
             config,
         }
     }
@@ -281,6 +286,12 @@ impl Connection {
     /// Processes a packet that arrived: [`Node::handle_packet`] for drivers that keep the packet.
     #[inline]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
+        if self.offload.is_some() { self.take_offloaded(now, packet) } else { self.take_whole(now, packet) }
+    }
+
+    /// Processes a packet as TCP gets it from its host.
+    #[inline]
+    fn take_whole(&mut self, now: Instant, packet: &Packet) {
         let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
         if let Some(keepalive) = &mut self.keepalive {
             (keepalive.heard, keepalive.sent) = (now, 0);
@@ -384,6 +395,9 @@ impl Node<()> for Connection {
         if self.state == State::Closed {
             return;
         }
+        if self.offload.is_some() {
+            self.take_due(now);
+        }
         self.sender.on_timer(now);
         self.receiver.on_timer(now);
         if self.sender.given_up() && self.state != State::Closed {
@@ -418,7 +432,8 @@ impl Node<()> for Connection {
         }
         let halves = earlier(self.sender.poll_deadline(), self.receiver.poll_deadline());
         let time_wait = Some(self.time_wait).filter(|at| *at != Instant::FAR_FUTURE);
-        earlier(halves, earlier(time_wait, self.keepalive_timer()))
+        let offload = self.offload.as_ref().and_then(|offload| offload.poll_deadline());
+        earlier(earlier(halves, offload), earlier(time_wait, self.keepalive_timer()))
     }
 
     fn schedule_departure(&mut self, now: Instant, queued: Queued) {

@@ -8,6 +8,7 @@ mod classic;
 pub mod config;
 pub mod congestion;
 mod connection;
+mod gro;
 pub mod info;
 pub mod min_rtt;
 pub mod modern;

@@ -236,6 +236,12 @@ impl Sender {
         self.stream.is_awake()
     }
 
+    /// Returns the number of the super-segment that the segment polled last is a part of; 0 if it is a part of none.
+    #[inline]
+    pub fn super_segment(&self) -> u8 {
+        each!(&self.kind, sender => sender.super_segment())
+    }
+
     /// Records the time at which the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         each!(&mut self.kind, sender => sender.schedule_departure(now, queued));

@@ -380,6 +380,7 @@ impl Pair {
             integrity: Integrity::Intact,
             ecn: Default::default(),
             cause: Cause::New,
+            super_segment: 0,
             header_len: 40,
             len,
             body: Body::Tcp(segment),

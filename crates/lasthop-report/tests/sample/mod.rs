@@ -110,6 +110,7 @@ pub fn packet(from: Side, cause: Cause, len: u32, segment: Segment) -> Packet {
         integrity: Integrity::Intact,
         ecn: Default::default(),
         cause,
+        super_segment: 0,
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),

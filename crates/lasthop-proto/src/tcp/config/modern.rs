@@ -72,6 +72,8 @@ pub struct ModernConfig {
     pub send_quantum: u32,
     /// Queue discipline of the host.
     pub qdisc: Qdisc,
+    /// Segmentation offload: the sender passes bursts as super-segments to the device, which splits them.
+    pub tso: Switch,
     /// Handling of a segment at the edge of the peer's window.
     pub window_edge: WindowEdge,
     /// Segments that carry PSH.

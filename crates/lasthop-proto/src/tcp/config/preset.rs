@@ -171,6 +171,8 @@ impl ReceiverConfig {
             ack_before_read: Switch::On,
             smart_acks: Switch::Off,
             ecn_echo: EcnEcho::Rfc3168,
+            gro: Switch::Off,
+            gro_flush_timeout: Duration::ZERO,
         }
     }
 
@@ -296,6 +298,7 @@ impl ModernConfig {
             send_autotune: SendAutotune::Off,
             send_quantum: u32::MAX,
             qdisc: Qdisc::Fifo,
+            tso: Switch::Off,
             window_edge: WindowEdge::Whole,
             push: Push::Never,
         }

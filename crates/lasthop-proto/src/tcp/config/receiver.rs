@@ -81,6 +81,10 @@ pub struct ReceiverConfig {
     pub smart_acks: Switch,
     /// Meaning of the ECN echo, if ECN is negotiated.
     pub ecn_echo: EcnEcho,
+    /// Receive offload: segments that arrive in one poll of the device are merged. Requires [`DelayedAck::Linux`].
+    pub gro: Switch,
+    /// Time for which the offload waits for another segment (`gro_flush_timeout`).
+    pub gro_flush_timeout: Duration,
 }
 
 /// Initial memory of an auto-tuned receive buffer, in bytes (`tcp_rmem[1]`).

@@ -231,11 +231,11 @@ impl Connection {
 
     #[inline(never)]
     fn count_mark(&mut self, packet: &Packet, segment: &Segment) {
-        let rcv_nxt = self.receiver.rcv_nxt();
+        let (rcv_nxt, segments) = (self.receiver.rcv_nxt(), self.segment_count());
         let Some(accurate) = &mut self.accurate else { return };
         if packet.ecn == Ecn::Ce {
-            accurate.received = accurate.received.wrapping_add(1);
-            accurate.pending = accurate.pending.saturating_add(1);
+            accurate.received = accurate.received.wrapping_add(segments);
+            accurate.pending = accurate.pending.saturating_add(segments.min(255) as u8);
         }
         accurate.counting.count(packet.ecn, packet.len);
         let changed = core::mem::replace(&mut accurate.last, packet.ecn) != packet.ecn;

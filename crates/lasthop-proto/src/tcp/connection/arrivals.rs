@@ -337,6 +337,7 @@ impl Connection {
         let arrival = Arrival {
             seq: segment.seq,
             len: packet.len,
+            size: self.segment_size(packet.len),
             fin,
             push: if segment.flags.has(Flags::PSH) { Switch::On } else { Switch::Off },
             ecn: packet.ecn,

@@ -64,6 +64,9 @@ impl Connection {
             flags = flags.with(Flags::PSH);
         }
         self.put_segment(now, place, (seq, len), flags, Some(turn), cause);
+        if turn != Turn::Probe {
+            place.super_segment = self.sender.super_segment();
+        }
         Some(Port::ONLY)
     }
 
@@ -154,6 +157,7 @@ impl Connection {
             integrity: Integrity::Intact,
             ecn: Ecn::NotEct,
             cause,
+            super_segment: 0,
             header_len: if len > 0 && self.config.common.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
             body: Body::Tcp(segment),

@@ -48,6 +48,7 @@ pub struct Sent {
     marks: u8,
     transmissions: u8,
     pushed: bool,
+    begins: bool,
 }
 
 const SACKED: u8 = 1;
@@ -105,6 +106,11 @@ impl Sent {
     /// Returns whether every transmission of the segment carries PSH.
     pub const fn is_pushed(&self) -> bool {
         self.pushed
+    }
+
+    /// Returns whether the segment began a super-segment in one of its transmissions.
+    pub const fn begins_super_segment(&self) -> bool {
+        self.begins
     }
 
     /// Returns whether the segment is declared lost and not retransmitted yet.
@@ -230,7 +236,18 @@ impl Flight {
     /// Adds a segment `seq..end` that leaves for the first time; with `push`, every transmission of it carries PSH.
     pub fn push(&mut self, (seq, end): (Seq, Seq), push: Switch, now: Instant, snapshot: Snapshot) {
         let pushed = push.is_on();
-        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1, pushed });
+        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1, pushed, begins: false });
+    }
+
+    /// Records that the segment, or the latest one, begins a super-segment.
+    pub fn begin_super_segment(&mut self, index: Option<Index>) {
+        let sent = match index {
+            Some(index) => self.record(index),
+            None => self.segments.back_mut(),
+        };
+        if let Some(sent) = sent {
+            sent.begins = true;
+        }
     }
 
     /// Records that RACK has declared the segment lost.

@@ -5,6 +5,7 @@ pub mod flight;
 pub mod pacer;
 pub mod prr;
 pub mod rack;
+pub mod super_segments;
 mod transmit;
 
 use alloc::boxed::Box;
@@ -222,6 +223,10 @@ impl Sending for Modern {
             None => s.time(now, seq, end),
         }
         s.on_sent(now, end);
+    }
+
+    fn super_segment(&self) -> u8 {
+        self.rack.as_ref().map_or(0, |rack| rack.super_segment())
     }
 
     fn schedule_departure(&mut self, now: Instant, queued: Queued) {

@@ -16,6 +16,11 @@ pub struct Piece {
     pub left_at: Option<Instant>,
 }
 
+impl Piece {
+    /// Placeholder before the first segment.
+    pub const NONE: Self = Self { seq: Seq(0), left_at: None };
+}
+
 /// Spaces bursts. A burst that leaves late, because a timer fired late, catches up by at most half of the interval to
 /// the next one.
 ///
@@ -39,7 +44,7 @@ pub struct Pacer {
 
 impl Default for Pacer {
     fn default() -> Self {
-        let next = Piece { seq: Seq(0), left_at: None };
+        let next = Piece::NONE;
         Self { release: Instant::ZERO, free: FREE, left: 0, credit: Duration::ZERO, began: Instant::ZERO, next }
     }
 }

@@ -56,8 +56,8 @@ impl Run {
             s.wait_for_window(now, &new, true);
             return None;
         }
-        let bursts = rack.config().push == Push::Bursts;
-        if bursts
+        let (bursts, tso) = (rack.config().push == Push::Bursts, rack.config().tso.is_on());
+        if (bursts || tso)
             && new.len == s.mss()
             && new.in_buffer > new.len
             && self.is_at_a_start(now, s.snd_nxt())
@@ -66,7 +66,7 @@ impl Run {
             return None;
         }
         let mut transmission = s.take_new(&new);
-        if (bursts || rack.config().window_edge == WindowEdge::Cut) && !new.again {
+        if (bursts || tso || rack.config().window_edge == WindowEdge::Cut) && !new.again {
             self.on_sent(now, transmission.seq, transmission.seq + transmission.len, rack, s);
         }
         if bursts {

@@ -123,14 +123,15 @@ impl Autotune {
         }
     }
 
-    /// Grows the window by a segment of `len` bytes, and returns whether it grew (`tcp_grow_window`). `mss` is the
-    /// received segment size.
-    pub fn grow(&mut self, holdings: Holdings, len: u32, mss: u32) -> Growth {
+    /// Grows the window by data of `len` bytes in segments of `size` bytes, and returns whether it grew
+    /// (`tcp_grow_window`). `mss` is the received segment size.
+    pub fn grow(&mut self, holdings: Holdings, (len, size): (u32, u32), mss: u32) -> Growth {
         let room = self.clamp.min(self.room(holdings)).saturating_sub(self.threshold);
         if room == 0 {
             return Growth::None;
         }
-        let incr = if data(memory(len), self.ratio) <= len { 2 * self.announced } else { self.small_growth(len, mss) };
+        let taken = if size < len { memory(size).saturating_mul(len.div_ceil(size.max(1))) } else { memory(len) };
+        let incr = if data(taken, self.ratio) <= len { 2 * self.announced } else { self.small_growth(len, taken, mss) };
         if incr == 0 {
             return Growth::None;
         }
@@ -139,8 +140,8 @@ impl Autotune {
     }
 
     /// Returns the growth by a segment with much overhead (`__tcp_grow_window`): none, unless the window is small.
-    fn small_growth(&self, len: u32, mss: u32) -> u32 {
-        let mut memory = data(memory(len), self.ratio) / 2;
+    fn small_growth(&self, len: u32, taken: u32, mss: u32) -> u32 {
+        let mut memory = data(taken, self.ratio) / 2;
         let mut window = data(self.most, self.ratio) / 2;
         while self.threshold <= window {
             if memory <= len {

@@ -41,6 +41,8 @@ pub struct Arrival {
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
+    /// Payload bytes of each segment, of which receive offload may have merged several (`gso_size`).
+    pub size: u32,
     /// On if the FIN follows.
     pub fin: Switch,
     /// On if PSH is set.
@@ -200,7 +202,7 @@ impl Linux {
     /// Updates the estimate of the peer's segment size (`tcp_measure_rcv_mss`).
     fn measure_mss(&mut self, arrival: &Arrival, announced: u32, window: u32) {
         let last = core::mem::take(&mut self.last_short);
-        let len = arrival.len;
+        let len = arrival.size;
         if len >= self.mss {
             if len != self.mss
                 && let Some(tuning) = &mut self.tuning
@@ -333,7 +335,7 @@ impl Receiver {
                     linux.measure_gap(now, window);
                     linux.see_marks(&mut self.marks, ecn, window);
                     if len >= 128 {
-                        self.grow_window(len, linux);
+                        self.grow_window((len, arrival.size), linux);
                     }
                 }
                 if had_more && !self.has_ahead() {
@@ -355,7 +357,7 @@ impl Receiver {
                 // (`tcp_data_queue_ofo`).
                 let is_known = self.runs.iter().any(|run| run.left.le(seq) && (seq + len).le(run.right));
                 if self.sack.is_on() && !is_known {
-                    self.grow_window(len, linux);
+                    self.grow_window((len, arrival.size), linux);
                 }
                 self.place(seq + len, seq, len, arrival.fin);
                 if self.latest.is_some() || len == 0 {

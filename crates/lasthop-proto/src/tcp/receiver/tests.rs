@@ -102,6 +102,7 @@ impl Bench {
         Arrival {
             seq,
             len,
+            size: len,
             fin: Switch::Off,
             push: Switch::Off,
             ecn: Ecn::Ect0,

@@ -79,6 +79,11 @@ pub(in crate::tcp) trait Sending {
     /// Records a segment as sent.
     fn record(&mut self, s: &mut Stream, now: Instant, transmission: &Transmission);
 
+    /// Returns the number of the super-segment that the segment polled last is a part of; 0 if it is a part of none.
+    fn super_segment(&self) -> u8 {
+        0
+    }
+
     /// Records the time at which the segment polled last begins transmission.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 

@@ -7,6 +7,7 @@
 
 mod ack;
 mod backpressure;
+mod bursts;
 mod blind;
 mod defer;
 mod detect;
@@ -27,14 +28,15 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{ModernConfig, Qdisc, Switch};
+use crate::tcp::config::{ModernConfig, Switch};
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
-use crate::tcp::congestion::{Control, Start, quantum};
+use crate::tcp::congestion::{Control, Start};
 use crate::tcp::min_rtt::MinRtt;
 use crate::tcp::modern::delivery_rate::RateSampler;
 use crate::tcp::modern::flight::{Flight, Index, Sent};
 use crate::tcp::modern::pacer::{Pacer, Piece};
 use crate::tcp::modern::prr::Prr;
+use crate::tcp::modern::super_segments::SuperSegments;
 use crate::tcp::send_buffer::Need;
 use crate::tcp::stream::{Stream, Transmission, Turn};
 use crate::time::{Duration, Instant};
@@ -161,6 +163,7 @@ pub struct Rack {
     control: Control,
     rate: RateSampler,
     pacer: Pacer,
+    super_segments: SuperSegments,
     /// Time at which the pacer releases the next segment, while one waits.
     wake: Option<Instant>,
     min_rtt: MinRtt,
@@ -209,6 +212,7 @@ impl Rack {
             control,
             rate: RateSampler::default(),
             pacer: Pacer::default(),
+            super_segments: SuperSegments::NONE,
             wake: None,
             min_rtt,
             phase: Phase { state: CaState::Open, high: s.snd_nxt(), frto: false, untold: Switch::Off },
@@ -283,20 +287,6 @@ impl Rack {
         self.min_rtt.get().unwrap_or(Duration::MAX)
     }
 
-    /// Returns whether window, pacer and the host's queue permit a segment.
-    fn may_send(&mut self, s: &Stream, now: Instant, piece: Piece) -> bool {
-        if self.flight.in_flight() >= self.control.window() {
-            return false;
-        }
-        if self.is_paced()
-            && let Some(release) = self.pacer.blocked_until(now, piece)
-        {
-            self.wake = Some(release);
-            return false;
-        }
-        self.host_queue_has_room(s, now, piece)
-    }
-
     /// Returns whether a tail-loss probe is about to leave. New data leaves as one regardless of Nagle's rule
     /// (`tcp_send_loss_probe`).
     #[inline]
@@ -352,6 +342,7 @@ impl Rack {
     /// Updates the timer and the usage of the window when nothing more can be sent now.
     pub fn on_burst_end(&mut self, s: &mut Stream, now: Instant) {
         self.look_after_timer(s, now);
+        self.super_segments.end();
         let deferred = core::mem::take(&mut self.deferred);
         let full = self.flight.in_flight() >= self.control.window() || deferred;
         // A probe of the window says nothing about its use (`tcp_write_wakeup`).
@@ -409,7 +400,7 @@ impl Rack {
             None => {}
         }
         let (_, &sent) = self.flight.next_waiting()?;
-        if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }) {
+        if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }, sent.begins_super_segment()) {
             return None;
         }
         match self.permit {
@@ -434,40 +425,12 @@ impl Rack {
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
         self.forced == Some(Forced::Probe)
-            || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt(), left_at: None })
+            || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt(), left_at: None }, false)
     }
 
     /// Returns whether the congestion window admits another segment after the next one.
     pub fn has_room_behind_next(&self) -> bool {
         self.flight.in_flight() + 1 < self.control.window()
-    }
-
-    /// Returns the number of segments that leave as one burst.
-    pub fn burst(&self, s: &Stream) -> u32 {
-        match self.pacing(s) {
-            Some(pacing) => pacing.quantum.min(self.config.send_quantum),
-            None => self.unpaced_burst(s, self.unpaced_rate(s)),
-        }
-    }
-
-    fn unpaced_burst(&self, s: &Stream, rate: u64) -> u32 {
-        quantum::unpaced(rate, self.min_rtt.get().unwrap_or(Duration::MAX), s.mss())
-    }
-
-    /// Returns whether segments are paced, by the congestion control or by the host's queue discipline.
-    #[inline]
-    fn is_paced(&self) -> bool {
-        self.control.is_paced() || self.config.qdisc == Qdisc::Fq
-    }
-
-    /// Returns the pacing. A discipline that paces does so at the rate that Linux sets for every connection.
-    fn pacing(&self, s: &Stream) -> Option<Pacing> {
-        self.control.pacing().or_else(|| {
-            (self.config.qdisc == Qdisc::Fq).then(|| {
-                let rate = self.unpaced_rate(s);
-                Pacing { rate, quantum: self.unpaced_burst(s, rate) }
-            })
-        })
     }
 
     /// Records that the segment `seq..end` leaves, before `s` is updated.
@@ -492,6 +455,7 @@ impl Rack {
             let quantum = pacing.quantum.min(self.config.send_quantum).min(most);
             self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });
         }
+        let begins = self.config.tso.is_on() && self.join_super_segment(s, now, (seq, end), again);
         let forced = self.forced.take();
         if self.in_reduction() && (again.is_none() || forced.is_none()) {
             // A probe's retransmission does not count (`tcp_send_loss_probe`).
@@ -517,6 +481,9 @@ impl Rack {
                 }
                 self.batch.oldest |= seq == s.snd_una() && forced.is_none();
             }
+        }
+        if begins {
+            self.flight.begin_super_segment(again);
         }
         if forced == Some(Forced::Probe) {
             self.batch.probe = true;

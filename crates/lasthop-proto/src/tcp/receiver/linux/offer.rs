@@ -10,10 +10,11 @@ impl Receiver {
         self.rcv_adv.since(self.last_ack_sent)
     }
 
-    pub(super) fn grow_window(&mut self, len: u32, linux: &mut Linux) {
+    /// Grows the window by data of `len` bytes in segments of `size` bytes.
+    pub(super) fn grow_window(&mut self, (len, size): (u32, u32), linux: &mut Linux) {
         let mss = linux.mss;
         if let Some(tuning) = &mut linux.tuning
-            && tuning.grow(self.holdings(mss), len, mss) == Growth::Grown
+            && tuning.grow(self.holdings(mss), (len, size), mss) == Growth::Grown
         {
             linux.quick |= 1;
         }
