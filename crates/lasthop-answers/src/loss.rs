@@ -39,6 +39,7 @@ pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
             let lost = |rate: f64| 1.0 - (1.0 - rate).powf(8.0 * bytes);
             alone((good * lost(good_ber) + bad * lost(bad_ber)) / (good + bad))
         }
+        ErrorSpec::Whole(ref model) => return of(model, frame),
         _ => return None,
     })
 }
@@ -63,6 +64,7 @@ pub fn model(own: &ErrorSpec, loss: Loss, frame: u32) -> String {
         Frames::Acks => "acks",
     };
     let along_bytes = matches!(own, ErrorSpec::Exponential { .. } | ErrorSpec::Burst { .. });
+    let unit = if matches!(own, ErrorSpec::Whole(_)) { ", unit = \"super-segment\"" } else { "" };
     let bytes = f64::from(frame);
     if share <= 0.0 {
         "{ model = \"none\" }".to_owned()
@@ -77,10 +79,10 @@ pub fn model(own: &ErrorSpec, loss: Loss, frame: u32) -> String {
         let bad_to_good = 1.0 / burst;
         let good_to_bad = bad_to_good * share / (1.0 - share);
         format!(
-            "{{ model = \"two-state-packet\", good_to_bad = {good_to_bad:?}, bad_to_good = {bad_to_good:?}, frames = \"{frames}\" }}"
+            "{{ model = \"two-state-packet\", good_to_bad = {good_to_bad:?}, bad_to_good = {bad_to_good:?}, frames = \"{frames}\"{unit} }}"
         )
     } else {
-        format!("{{ model = \"uniform\", frame_loss = {share:?}, frames = \"{frames}\" }}")
+        format!("{{ model = \"uniform\", frame_loss = {share:?}, frames = \"{frames}\"{unit} }}")
     }
 }
 
@@ -92,11 +94,12 @@ mod tests {
 
     const FRAME: u32 = 1440;
 
-    fn owns() -> [ErrorSpec; 4] {
+    fn owns() -> [ErrorSpec; 5] {
         [
             ErrorSpec::None,
             ErrorSpec::Exponential { mean_bytes: 65536.0, frames: Frames::All },
             ErrorSpec::Uniform { frame_loss: 0.1, frames: Frames::Data },
+            ErrorSpec::Whole(Box::new(ErrorSpec::Uniform { frame_loss: 0.1, frames: Frames::Data })),
             ErrorSpec::Burst { mean_bytes: 65536.0, packets: 4, frames: Frames::All },
         ]
     }

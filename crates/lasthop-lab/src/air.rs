@@ -178,6 +178,11 @@ impl Air {
     /// Takes a frame that the node at `point` sent at `now`, or that a router handed to its agent (agents' ports follow
     /// all points). Frames other than IPv4 do not belong to the scenario and are dropped.
     pub fn send(&mut self, now: Instant, point: Point, bytes: &[u8]) {
+        self.send_part(now, point, bytes, 0);
+    }
+
+    /// Takes a frame like [`Air::send`] that is a part of the super-segment with this number; 0 for none.
+    pub fn send_part(&mut self, now: Instant, point: Point, bytes: &[u8], super_segment: u8) {
         if bytes.get(12..ETHERNET) != Some(&IPV4) || self.take_at_agent(now, point, bytes) {
             return;
         }
@@ -185,7 +190,8 @@ impl Air {
             let packet = self.read(&bytes[ETHERNET..]);
             self.through(now, point, |element, now, given| element.take(now, Port::WIRED, &packet, bytes, given));
         } else {
-            self.launch(now, point, bytes);
+            let packet = Packet { super_segment, ..self.read(&bytes[ETHERNET..]) };
+            self.launch_packet(now, point, packet, bytes);
         }
     }
 

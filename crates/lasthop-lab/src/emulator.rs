@@ -12,11 +12,13 @@ use std::{thread, time};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sys::clock::Clock;
 use lasthop_sys::packet_socket::PacketSocket;
+use lasthop_sys::packet_socket::frame::Offload;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::air::{Air, Arrival, Carried};
 use super::error::LabError;
 use super::lateness::Lateness;
+use super::offloads::{Numbers, split};
 use super::plan::Point;
 use super::scheduling::{Scheduled, Scheduling};
 
@@ -33,6 +35,7 @@ pub struct Emulator {
     clock: Clock,
     lateness: Lateness,
     refused: u64,
+    numbers: Numbers,
 }
 
 /// Result of running the links.
@@ -51,13 +54,14 @@ pub struct Emulated {
 #[derive(Default)]
 struct Arrived {
     bytes: Vec<u8>,
-    frames: Vec<(Instant, Point, std::ops::Range<usize>)>,
+    frames: Vec<(Instant, Point, Offload, std::ops::Range<usize>)>,
 }
 
 impl Emulator {
     /// Creates an emulator.
     pub fn new(air: Air, sockets: Vec<PacketSocket>, clock: Clock) -> Self {
-        Self { air, sockets, clock, lateness: Lateness::default(), refused: 0 }
+        let numbers = Numbers::new(sockets.len());
+        Self { air, sockets, clock, lateness: Lateness::default(), refused: 0, numbers }
     }
 
     /// Carries frames until `over` is set.
@@ -114,7 +118,7 @@ impl Emulator {
                     let start = arrived.bytes.len();
                     arrived.bytes.extend_from_slice(frame.bytes);
                     let time = Instant::from_nanos(now.as_nanos().saturating_sub(frame.age));
-                    arrived.frames.push((time, point, start..start + frame.bytes.len()));
+                    arrived.frames.push((time, point, frame.offload, start..start + frame.bytes.len()));
                 });
                 if !more.map_err(LabError::system("cannot receive frames"))? {
                     break;
@@ -128,15 +132,17 @@ impl Emulator {
 
     /// Sends the received frames into the links and processes the links' events, in order of time.
     fn carry(&mut self, arrived: &mut Arrived) -> Result<(), LabError> {
-        for (time, point, range) in arrived.frames.drain(..) {
+        for (time, point, offload, range) in arrived.frames.drain(..) {
             self.advance(time)?;
-            self.air.send(time, point, &arrived.bytes[range]);
+            let Self { air, numbers, .. } = self;
+            let number = || numbers.next(point);
+            split(&arrived.bytes[range], offload, number, |frame, number| air.send_part(time, point, frame, number));
         }
         Ok(())
     }
 
     fn advance(&mut self, now: Instant) -> Result<(), LabError> {
-        let Self { air, sockets, clock, lateness, refused } = self;
+        let Self { air, sockets, clock, lateness, refused, .. } = self;
         air.advance(now, |Arrival { point, due, bytes }| {
             *refused += u64::from(!hand_over(&sockets[point], bytes)?);
             lateness.add(clock.now().since(due));

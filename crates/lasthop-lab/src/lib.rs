@@ -37,6 +37,7 @@ pub mod kernel_tcp;
 pub mod lateness;
 pub mod monitor;
 pub mod namespace;
+pub mod offloads;
 pub mod outside;
 pub mod own_tcp;
 pub mod plan;

@@ -76,6 +76,19 @@ impl Namespace {
         if lines.is_empty() { Ok(()) } else { self.batch("tc", lines) }
     }
 
+    /// Sets the time for which a device's receive offload waits for another packet, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be set.
+    pub fn set_flush_timeout(&self, device: &str, nanos: u64) -> Result<(), LabError> {
+        // The file of a device exists in a mount of sysfs that belongs to its namespace, as `ip netns exec` has it.
+        let file = format!("/sys/class/net/{device}/gro_flush_timeout");
+        let command = format!("ip netns exec {} tee {file}", self.name);
+        let arguments = ["netns", "exec", &self.name, "tee", &file];
+        run("ip", &arguments, &format!("{nanos}\n")).map_err(|message| message.at(&command, &[]))
+    }
+
     fn batch(&self, program: &str, lines: &[String]) -> Result<(), LabError> {
         let command = format!("{program} -n {} -batch -", self.name);
         let text = lines.join("\n") + "\n";

@@ -417,11 +417,14 @@ impl<'n> Plan<'n> {
             let burst = (rate / 8 / 1000).max(2 * packet);
             let limit = packet * HOST_QUEUE;
             let device = Self::device(point);
-            format!(
+            if self.segments(node) {
+                return Vec::from(Self::whole_queue(&device, rate, [burst, limit]));
+            }
+            vec![format!(
                 "qdisc add dev {device} root stab overhead -{ETHERNET} linklayer ethernet tbf rate {rate}bit burst {burst} limit {limit}"
-            )
+            )]
         };
-        self.points_of(node).filter(constant).map(shaper).collect()
+        self.points_of(node).filter(constant).flat_map(shaper).collect()
     }
 
     /// Returns the parts of the scenario's TCP that a route can set.

@@ -27,6 +27,7 @@ use super::kernel_tcp::{Counters, counters, recoveries, retransmitted, unsent};
 use super::lateness::Lateness;
 use super::monitor::Monitor;
 use super::namespace::{Namespace, Namespaces, require_root};
+use super::offloads;
 use super::own_tcp;
 use super::plan::{HostTcp, Plan, Point};
 use super::quic::{self, register::Register};
@@ -182,7 +183,7 @@ impl Bench {
             }
             node.ip(&plan.addresses(NodeId(index)))?;
             node.tc(&plan.host_queues(NodeId(index)))?;
-            offloads_off(node, &plan.devices_of(NodeId(index)))?;
+            offloads::set(node, plan, NodeId(index))?;
         }
         offloads_off(&links, &(0..plan.ports()).map(Plan::far_device).collect::<Vec<_>>())?;
         let gateways = plan.gateways();
@@ -253,10 +254,15 @@ impl Bench {
             let set = Box::new(move |change: &Change| switchboard.set(change));
             air = air.with_routes(set).map_err(LabError::system("cannot set the routes to the mobile host"))?;
         }
+        let offloaded = plan.offloaded();
         let sockets = self.links.within(|| {
             let open = |point| {
                 let device = Plan::far_device(point);
-                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot capture at {device}")))
+                let socket = match offloaded[point] {
+                    true => PacketSocket::open_offloaded(&device),
+                    false => PacketSocket::open(&device, plan.mtu()),
+                };
+                socket.map_err(LabError::system(format!("cannot capture at {device}")))
             };
             (0..plan.ports()).map(open).collect::<Result<Vec<_>, _>>()
         })?;

@@ -505,7 +505,8 @@ pub struct Packet<P = ()> {
 impl<P> Packet<P> {
     /// Returns the same packet with another payload.
     pub fn with_payload<Q>(&self, payload: Q) -> Packet<Q> {
-        let Self { flow, from, priority, integrity, ecn, cause, super_segment, header_len, len, body, link, .. } = *self;
+        let Self { flow, from, priority, integrity, ecn, cause, super_segment, header_len, len, body, link, .. } =
+            *self;
         Packet { flow, from, priority, integrity, ecn, cause, super_segment, header_len, len, body, link, payload }
     }
 

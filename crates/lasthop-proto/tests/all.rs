@@ -18,6 +18,7 @@ mod golden_ecn;
 mod golden_eln;
 mod golden_handshake;
 mod golden_newreno;
+mod golden_offloads;
 mod golden_path;
 mod golden_prague;
 mod golden_rack;

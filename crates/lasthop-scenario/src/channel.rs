@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames, MOST_FRAMES};
+use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames, LossUnit, MOST_FRAMES};
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
@@ -37,6 +37,9 @@ keys! {
         packets;
         /// | {} | `"all"`, `"data"` (with payload), `"acks"` (without)
         frames: Frames = Frames::All;
+        /// | {} | `"packet"`; `"super-segment"`: one decision for all packets of a super-segment of a host with `tso`, as
+        /// netem in front of the device ([offloads](models/offloads.md))
+        unit: LossUnit = LossUnit::Packet;
         /// path | required | `0` (arrives) or `1` (lost) per frame, with spaces, commas, line breaks; at most 16,777,216
         /// frames
         file;
@@ -55,7 +58,7 @@ static MODELS: [Model; 12] = [
     Model::new("exponential", key_names!(Keys: mean_bytes, mean_bits, frames), |given| {
         Ok(ErrorSpec::Exponential { mean_bytes: given.mean_bytes()?, frames: given.frames()? })
     }),
-    Model::new("uniform", key_names!(Keys: frame_loss, frames), |given| {
+    Model::new("uniform", key_names!(Keys: frame_loss, frames, unit), |given| {
         Ok(ErrorSpec::Uniform { frame_loss: given.fraction(Keys::frame_loss)?, frames: given.frames()? })
     }),
     Model::new("two-state", key_names!(Keys: good, bad, good_ber, bad_ber), |given| {
@@ -66,15 +69,19 @@ static MODELS: [Model; 12] = [
             bad_ber: given.fraction(Keys::bad_ber)?,
         })
     }),
-    Model::new("two-state-packet", key_names!(Keys: good_to_bad, bad_to_good, good_loss, bad_loss, frames), |given| {
-        Ok(ErrorSpec::TwoStatePacket {
-            good_to_bad: given.fraction(Keys::good_to_bad)?,
-            bad_to_good: given.fraction(Keys::bad_to_good)?,
-            good_loss: given.reader.value(Keys::good_loss)?.get(),
-            bad_loss: given.reader.value(Keys::bad_loss)?.get(),
-            frames: given.frames()?,
-        })
-    }),
+    Model::new(
+        "two-state-packet",
+        key_names!(Keys: good_to_bad, bad_to_good, good_loss, bad_loss, frames, unit),
+        |given| {
+            Ok(ErrorSpec::TwoStatePacket {
+                good_to_bad: given.fraction(Keys::good_to_bad)?,
+                bad_to_good: given.fraction(Keys::bad_to_good)?,
+                good_loss: given.reader.value(Keys::good_loss)?.get(),
+                bad_loss: given.reader.value(Keys::bad_loss)?.get(),
+                frames: given.frames()?,
+            })
+        },
+    ),
     Model::new("burst", key_names!(Keys: mean_bytes, mean_bits, packets, frames), |given| {
         Ok(ErrorSpec::Burst {
             mean_bytes: given.mean_bytes()?,
@@ -86,12 +93,12 @@ static MODELS: [Model; 12] = [
     Model::new("script", script::Keys::NAMES, |given| {
         Ok(ErrorSpec::Script(Arc::new(script::read(given.reader, given.flows)?)))
     }),
-    Model::new("replay", key_names!(Keys: file, runs, frames), |given| {
+    Model::new("replay", key_names!(Keys: file, runs, frames, unit), |given| {
         Ok(ErrorSpec::Replay { trace: replay(given.reader, given.files)?, frames: given.frames()? })
     }),
-    Model::new("gemodel", key_names!(NetemKeys: p, r, lose_bad, lose_good), |given| netem::gemodel(given.reader)),
-    Model::new("state", key_names!(NetemKeys: p13, p31, p32, p23, p14), |given| netem::state(given.reader)),
-    Model::new("random", key_names!(NetemKeys: loss, correlation), |given| netem::random(given.reader)),
+    Model::new("gemodel", key_names!(NetemKeys: p, r, lose_bad, lose_good, unit), |given| netem::gemodel(given.reader)),
+    Model::new("state", key_names!(NetemKeys: p13, p31, p32, p23, p14, unit), |given| netem::state(given.reader)),
+    Model::new("random", key_names!(NetemKeys: loss, correlation, unit), |given| netem::random(given.reader)),
 ];
 
 const NONE: Model = Model::new("none", &[], |_| Ok(ErrorSpec::None));
@@ -141,7 +148,14 @@ pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Res
         false => reader.or(Keys::model, &NONE, "default")?,
     };
     reader.allow(&model.all_keys()).map_err(|error| explain_unknown(error, model))?;
-    (model.read)(&Given { reader, flows, files })
+    let errors = (model.read)(&Given { reader, flows, files })?;
+    if !model.keys.contains(&Keys::unit.name()) {
+        return Ok(errors);
+    }
+    Ok(match reader.value(Keys::unit)? {
+        LossUnit::Packet => errors,
+        LossUnit::SuperSegment => ErrorSpec::Whole(Box::new(errors)),
+    })
 }
 
 /// Explains a key that only another model has, which is unlikely to be a typo.

@@ -3,7 +3,7 @@
 //!
 //! `docs/models/channel.md` has the table.
 
-use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::channel::{ErrorSpec, Frames, LossUnit};
 
 use crate::reader::Reader;
 use crate::units::Fraction;
@@ -54,6 +54,7 @@ keys! {
         p, r, lose_bad as "1-h": Fraction = Fraction::ONE, lose_good as "1-k": Fraction = Fraction::ZERO;
         p13, p31, p32: Fraction = Fraction::ZERO, p23: Fraction = Fraction::ZERO, p14: Fraction = Fraction::ZERO;
         loss, correlation: Fraction = Fraction::ZERO;
+        unit: LossUnit = LossUnit::Packet;
     }
 }
 
@@ -131,6 +132,10 @@ mod tests {
                 "{ model = \"two-state-packet\", good_to_bad = \"1 %\", bad_to_good = \"10 %\" }",
             ),
             ("{ model = \"random\", loss = \"2 %\" }", "{ model = \"uniform\", frame_loss = \"2 %\" }"),
+            (
+                "{ model = \"random\", loss = \"2 %\", unit = \"super-segment\" }",
+                "{ model = \"uniform\", frame_loss = \"2 %\", unit = \"super-segment\" }",
+            ),
         ] {
             let [netem, own] = [netem, own].map(|errors| with(&format!("errors_down = {errors}")).unwrap());
             assert!(netem == own, "{}", netem.explain());

@@ -354,6 +354,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     if receiver.delayed_ack != DelayedAck::Linux {
         // Parts of that receiver are disabled with it unless they are given.
         (receiver.sack_compression, receiver.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
+        receiver.gro = Switch::Off;
     }
     receiver.sack_compression = layer.value(Keys::sack_compression, receiver.sack_compression)?;
     receiver.dsack = layer.value(Keys::dsack, receiver.dsack)?;
@@ -396,6 +397,9 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     common.nagle = layer.value(Keys::nagle, common.nagle)?;
     common.handshake_ack = layer.value(Keys::handshake_ack, common.handshake_ack)?;
     modern.qdisc = layer.value(Keys::qdisc, modern.qdisc)?;
+    modern.tso = layer.value(Keys::tso, modern.tso)?;
+    receiver.gro = layer.value(Keys::gro, receiver.gro)?;
+    receiver.gro_flush_timeout = layer.value(Keys::gro_flush_timeout, receiver.gro_flush_timeout)?;
     modern.send_quantum = layer.limited_count(Keys::send_quantum, modern.send_quantum)?;
     modern.window_edge = layer.value(Keys::window_edge, modern.window_edge)?;
     common.window_probe = layer.value(Keys::window_probe, common.window_probe)?;
@@ -465,11 +469,13 @@ fn check_linux(reader: &Reader<'_>, receiver: &ReceiverConfig) -> Result<(), Err
     let needs = [
         (Keys::sack_compression, receiver.sack_compression != SackCompression::Off),
         (Keys::receive_autotune, receiver.receive_autotune != ReceiveAutotune::Off),
+        (Keys::gro, receiver.gro.is_on()),
     ];
     for (key, used) in needs {
         if used && !linux {
+            let value = if key == Keys::gro { "on" } else { "linux" };
             let message =
-                format!("{key} = \"linux\" requires delayed_ack = \"linux\", since it is part of that receiver");
+                format!("{key} = \"{value}\" requires delayed_ack = \"linux\", since it is part of that receiver");
             let key = [key, Keys::delayed_ack, Keys::preset].into_iter().find(|key| reader.has(key)).unwrap_or(key);
             return Err(reader.fail(key, Problem::Conflict(message)));
         }

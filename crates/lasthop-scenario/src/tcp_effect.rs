@@ -45,6 +45,7 @@ enum Shown {
     DelayedAck,
     Ecn,
     EcnOption,
+    Gro,
 }
 
 impl Shown {
@@ -59,6 +60,7 @@ impl Shown {
             Self::RttRule => (Keys::rtt_rule, config.common.rtt_rule.show()),
             Self::Ecn => (Keys::ecn, config.common.ecn.show()),
             Self::EcnOption => (Keys::ecn_option, config.common.ecn_option.show()),
+            Self::Gro => (Keys::gro, config.receiver.gro.show()),
             Self::DelayedAck => (Keys::delayed_ack, DelayedAckName::of(config.receiver.delayed_ack).show()),
         };
         Some(format!("{key} = {value}"))
@@ -186,6 +188,8 @@ const NEEDS: [(Key, Need); 35] = [
     (Keys::tlp, RACK),
     (Keys::small_queues, RACK),
     (Keys::qdisc, RACK),
+    (Keys::tso, RACK),
+    (Keys::gro_flush_timeout, Need { holds: |c| c.receiver.gro.is_on(), words: "gro = \"on\"", on: &[Shown::Gro] }),
     (Keys::growth, CLASSIC),
     (Keys::deflation, INFLATING),
     (Keys::limited_transmit, CLASSIC),
@@ -215,10 +219,12 @@ const NEEDS: [(Key, Need); 35] = [
         Keys::send_quantum,
         Need {
             holds: |c| {
-                let paces = |modern: &ModernConfig| modern.congestion.algorithm().paces || modern.qdisc == Qdisc::Fq;
-                c.sender.modern().is_some_and(paces)
+                let sends_bursts = |modern: &ModernConfig| {
+                    modern.congestion.algorithm().paces || modern.qdisc == Qdisc::Fq || modern.tso.is_on()
+                };
+                c.sender.modern().is_some_and(sends_bursts)
             },
-            words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\", or with qdisc = \"fq\"",
+            words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\", with qdisc = \"fq\" or with tso",
             on: &[Shown::Recovery, Shown::Congestion],
         },
     ),

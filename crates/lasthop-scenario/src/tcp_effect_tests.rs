@@ -8,7 +8,7 @@ use super::*;
 use crate::Scenario;
 
 /// Keys that every endpoint reads. A new key must be added here, or to `NEEDS`.
-const ALWAYS: [&str; 34] = [
+const ALWAYS: [&str; 35] = [
     "mss",
     "socket_buffer",
     "send_buffer",
@@ -32,6 +32,7 @@ const ALWAYS: [&str; 34] = [
     "delayed_ack",
     "delayed_ack_timeout",
     "receive_autotune",
+    "gro",
     "ack_before_read",
     "ecn",
     "ecn_echo",
@@ -78,6 +79,8 @@ const OTHERS: [(&str, &[&str]); 35] = [
     ("tlp", &["on", "off"]),
     ("small_queues", &["on", "off"]),
     ("qdisc", &["fifo", "fq"]),
+    ("tso", &["off", "on"]),
+    ("gro_flush_timeout", &["0 s", "20 ms"]),
     ("growth", &["rfc5681", "ns2"]),
     ("deflation", &["always", "above-threshold"]),
     ("limited_transmit", &["on", "off"]),
@@ -95,7 +98,7 @@ const OTHERS: [(&str, &[&str]); 35] = [
 ];
 
 /// Endpoints of every kind.
-const ENDPOINTS: [&[(&str, &str)]; 12] = [
+const ENDPOINTS: [&[(&str, &str)]; 13] = [
     &[("tcp.recovery", "reno")],
     &[("tcp.recovery", "new-reno")],
     &[("tcp.recovery", "smart")],
@@ -106,6 +109,7 @@ const ENDPOINTS: [&[(&str, &str)]; 12] = [
     &[("tcp.preset", "linux-6.18")],
     &[("tcp.preset", "linux-6.18"), ("tcp.ecn", "accurate")],
     &[("tcp.preset", "linux-6.18"), ("tcp.ecn", "accurate"), ("tcp.ecn_option", "minimum")],
+    &[("tcp.preset", "linux-6.18"), ("tcp.gro", "on")],
     &[("tcp.preset", "linux-6.18-bbr")],
     &[("tcp.preset", "rfc-2026")],
 ];

@@ -147,11 +147,17 @@ keys! {
         nagle;
         /// of the SYN-ACK: with the first data, or an `own` segment, as of Linux programs that write later
         handshake_ack;
-        /// `rack` with pacing: segments per burst (Linux `gso_max_segs`)
+        /// `rack` with pacing or `tso`: segments per burst (Linux `gso_max_segs`)
         send_quantum;
         /// `rack`: `fq` paces every connection, also of congestion controls that do not
         /// ([host-queue](models/host-queue.md))
         qdisc;
+        /// `rack`: segmentation offload: bursts leave as super-segments ([offloads](models/offloads.md))
+        tso;
+        /// receive offload: segments that arrive together are merged; requires `delayed_ack` `linux`
+        gro;
+        /// with `gro`: wait for another segment; 0 merges those that arrive at the same time
+        gro_flush_timeout;
         /// `rack`: a segment partly outside the window waits, or is `cut` (Linux)
         window_edge;
         /// zero-window probe: the next `byte` (RFC 9293 §3.8.6.1), or `empty` (Linux)

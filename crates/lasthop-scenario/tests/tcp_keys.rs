@@ -69,6 +69,8 @@ keys! {
         ack_before_read: "ack_before_read" = "off",
         smart_acks: "smart_acks" = "on",
         ecn_echo: "ecn_echo" = "per-packet",
+        gro: "gro" = "on",
+        gro_flush_timeout: "gro_flush_timeout" = "7 us",
     }
     ClassicConfig {
         recovery: "recovery" = "eln-rxmt",
@@ -95,6 +97,7 @@ keys! {
         small_queues: "small_queues" = "on",
         send_quantum: "send_quantum" = "7",
         qdisc: "qdisc" = "fq",
+        tso: "tso" = "on",
         window_edge: "window_edge" = "cut",
         push: "push" = "bursts",
     }
@@ -126,7 +129,7 @@ fn each_key_changes_its_own_value_and_no_other() {
     let modern = ("tcp".to_owned(), "{ preset = \"bsd-lite\", recovery = \"rack\" }");
     for (part, field, key, value) in KEYS {
         let tcp = match *key {
-            "sack_compression" | "receive_autotune" => &linux,
+            "sack_compression" | "receive_autotune" | "gro" => &linux,
             "ack_congestion" => &every_second,
             _ if *part == "ModernConfig" => &modern,
             _ => &separate,
@@ -192,6 +195,7 @@ fn parts_of_a_linux_receiver_need_it() {
             "{ preset = \"rfc\", receive_autotune = \"linux\" }",
             "receive_autotune = \"linux\" requires delayed_ack = \"linux\"",
         ),
+        ("{ preset = \"rfc\", gro = true }", "gro = \"on\" requires delayed_ack = \"linux\""),
         ("{ preset = \"bsd-lite\", delayed_ack = \"linux\" }", "exclude each other"),
         ("{ preset = \"rfc\", delayed_ack = \"linux\", delayed_ack_timeout = \"40 ms\" }", "requires delayed_ack = "),
         ("{ preset = \"linux-6.18\", ack_congestion = \"rfc5690\" }", "requires delayed_ack = \"every-second\""),

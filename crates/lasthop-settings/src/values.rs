@@ -5,7 +5,7 @@ mod amounts;
 pub use self::amounts::{Count, MeanBytes, Transferred, Window};
 pub use self::amounts::{Positive, Whole};
 
-use lasthop_proto::channel::{Behind, DamagedFrames, Frames};
+use lasthop_proto::channel::{Behind, DamagedFrames, Frames, LossUnit};
 use lasthop_proto::delay::Order;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::link::hybrid::{Copies, Multipath, Tier};
@@ -506,6 +506,7 @@ choices! {
     Order { "kept" = Kept, "free" = Free }
     Wrap { "repeat" = Repeat, "hold" = Hold, "stop" = Stop }
     Frames { "all" = All, "data" = Data, "acks" = Acks }
+    LossUnit { "packet" = Packet, "super-segment" = SuperSegment }
     DamagedFrames { "drop" = Drop, "deliver" = Deliver }
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }

@@ -35,9 +35,20 @@ fn ask(device: &str, command: u32, data: u32) -> io::Result<u32> {
 ///
 /// Returns an error if a system call fails.
 pub fn switch_offloads_off(device: &str) -> io::Result<()> {
-    // ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO.
-    const COMMANDS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
-    COMMANDS.into_iter().try_for_each(|command| ask(device, command, 0).map(drop))
+    set_offloads(device, Switch::Off, Switch::Off)
+}
+
+/// Sets offloads of a device: checksums and segmentation of sent packets, and merging of received ones.
+///
+/// # Errors
+///
+/// Returns an error if a system call fails.
+pub fn set_offloads(device: &str, send: Switch, receive: Switch) -> io::Result<()> {
+    // ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO; ETHTOOL_SGRO.
+    const SEND: [u32; 3] = [0x17, 0x1f, 0x24];
+    const RECEIVE: u32 = 0x2c;
+    SEND.into_iter().try_for_each(|command| ask(device, command, send.value()).map(drop))?;
+    ask(device, RECEIVE, receive.value()).map(drop)
 }
 
 /// State of a feature.
@@ -47,6 +58,15 @@ pub enum Switch {
     On,
     /// Disabled.
     Off,
+}
+
+impl Switch {
+    const fn value(self) -> u32 {
+        match self {
+            Self::On => 1,
+            Self::Off => 0,
+        }
+    }
 }
 
 /// Returns whether large receive offload merges a device's received packets.

@@ -75,15 +75,32 @@ impl PacketSocket {
     ///
     /// Returns an error if a system call fails.
     pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
-        let room = (mtu as usize + 14).min(LONGEST);
+        Self::open_on(device, (mtu as usize + 14).min(LONGEST), Offloading::Off)
+    }
+
+    /// Opens a socket like [`PacketSocket::open`] on a device whose peer passes super-segments to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a system call fails.
+    pub fn open_offloaded(device: &str) -> io::Result<Self> {
+        Self::open_on(device, LONGEST, Offloading::On)
+    }
+
+    fn open_on(device: &str, room: usize, offloading: Offloading) -> io::Result<Self> {
         let name = CString::new(device)?;
         // SAFETY: `name` is a string that ends in a zero.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        let prepare = |fd: &OwnedFd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
-        let socket = Self::open_with(room, Offloading::Off, prepare)?;
+        let prepare = |fd: &OwnedFd| {
+            if offloading == Offloading::On {
+                option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+            }
+            option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+        };
+        let socket = Self::open_with(room, offloading, prepare)?;
         socket.bind(index)?;
         Ok(socket)
     }
@@ -166,12 +183,21 @@ impl PacketSocket {
         Ok(count == BATCH)
     }
 
-    /// Sends one frame.
+    /// Sends one complete frame.
     ///
     /// # Errors
     ///
     /// Returns an error if a system call fails.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        if self.batch.offloading == Offloading::On {
+            let offload = Offload::default();
+            // The kernel only reads these bytes.
+            let vectors = [offload.bytes(), frame]
+                .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+            // SAFETY: the vectors point to bytes of the lengths given, which live through the call.
+            let sent = unsafe { libc::writev(self.fd.as_raw_fd(), vectors.as_ptr(), vectors.len() as _) };
+            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        }
         // SAFETY: `frame` is valid for its length.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -113,6 +113,7 @@ impl Plan<'_> {
         if gateways.len() > 1 && gateways.iter().any(|(point, _)| !cells.contains(point)) {
             return refuse("several base stations", "the gateway implements one");
         }
+        self.check_offloads()?;
         self.check_mptcp()?;
         self.check_mobility()
     }

@@ -60,6 +60,15 @@ impl Frames {
     }
 }
 
+/// Unit for which an error model decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossUnit {
+    /// Each packet.
+    Packet,
+    /// All packets of a super-segment together ([`ErrorSpec::Whole`]).
+    SuperSegment,
+}
+
 /// An error model and its parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ErrorSpec {

@@ -86,6 +86,8 @@ pub struct Sent {
     /// FIN, pure acknowledgment, reset) that this end has sent.
     pub transmission: u32,
     pub segment: Segment,
+    /// Number of the super-segment, 0 for none.
+    pub super_segment: u8,
     pub fate: Fate,
 }
 
@@ -472,9 +474,9 @@ impl Pair {
             *count += 1;
             (0, *count)
         };
-        let Packet { len, cause, .. } = *packet;
+        let Packet { len, cause, super_segment, .. } = *packet;
         let fate = Fate::Arrive;
-        Sent { at: self.now, from, by_middle, seq, ack, len, cause, number, transmission, segment, fate }
+        Sent { at: self.now, from, by_middle, seq, ack, len, cause, number, transmission, segment, super_segment, fate }
     }
 
     fn decide(&mut self, sent: &Sent) -> Fate {

@@ -43,6 +43,44 @@ impl Offload {
         if self.flags & NEEDS_CHECKSUM != 0 || verified_parts { Checksum::Pending } else { Checksum::Complete }
     }
 
+    /// Returns metadata of a super-segment of TCP over IPv4, for tests of programs that split it.
+    pub fn of_super_segment(segment_size: u16) -> Self {
+        const TCP_V4: u8 = 1;
+        Self { flags: NEEDS_CHECKSUM, kind: TCP_V4, segment_size, ..Self::default() }
+    }
+
+    /// Returns metadata of a frame whose checksum covers the bytes from `start` on, and belongs at `offset` from there.
+    pub fn of_checksum(start: u16, offset: u16) -> Self {
+        Self { flags: NEEDS_CHECKSUM, checksum_start: start, checksum_offset: offset, ..Self::default() }
+    }
+
+    /// Returns whether the frame is one packet with its checksum.
+    pub fn is_complete(&self) -> bool {
+        self.kind == 0 && self.flags & NEEDS_CHECKSUM == 0
+    }
+
+    /// Computes the checksum of a frame that lacks it. The field contains the sum of the pseudo header (RFC 1071).
+    /// Metadata that does not fit the frame has no effect.
+    pub fn complete(&self, frame: &mut [u8]) {
+        let (start, offset) = (usize::from(self.checksum_start), usize::from(self.checksum_offset));
+        let Some(covered) = frame.get_mut(start..).filter(|_| self.flags & NEEDS_CHECKSUM != 0) else { return };
+        if covered.len() < offset + 2 {
+            return;
+        }
+        let (words, rest) = covered.as_chunks::<2>();
+        let last = rest.first().map_or(0, |byte| u32::from(*byte) << 8);
+        let mut sum = words.iter().fold(last, |sum, word| sum + u32::from(u16::from_be_bytes(*word)));
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        // Zero means none in UDP (RFC 768), and is equivalent to its complement.
+        let checksum = match !(sum as u16) {
+            0 => u16::MAX,
+            checksum => checksum,
+        };
+        covered[offset..offset + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+
     /// Returns the metadata for a frame with the link header `link` in place of one of [`ETHERNET`] bytes, whose
     /// headers end at `header_len`: the kernel keeps the headers contiguous, and the rest in pages.
     #[must_use]

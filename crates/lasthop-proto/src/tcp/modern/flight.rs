@@ -236,7 +236,16 @@ impl Flight {
     /// Adds a segment `seq..end` that leaves for the first time; with `push`, every transmission of it carries PSH.
     pub fn push(&mut self, (seq, end): (Seq, Seq), push: Switch, now: Instant, snapshot: Snapshot) {
         let pushed = push.is_on();
-        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1, pushed, begins: false });
+        self.segments.push_back(Sent {
+            seq,
+            end,
+            sent_at: now,
+            snapshot,
+            marks: 0,
+            transmissions: 1,
+            pushed,
+            begins: false,
+        });
     }
 
     /// Records that the segment, or the latest one, begins a super-segment.

@@ -7,8 +7,8 @@
 
 mod ack;
 mod backpressure;
-mod bursts;
 mod blind;
+mod bursts;
 mod defer;
 mod detect;
 mod echoes;
@@ -400,7 +400,8 @@ impl Rack {
             None => {}
         }
         let (_, &sent) = self.flight.next_waiting()?;
-        if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }, sent.begins_super_segment()) {
+        if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }, sent.begins_super_segment())
+        {
             return None;
         }
         match self.permit {
