@@ -8,4 +8,5 @@ mod skip;
 mod host;
 mod lab;
 mod moves;
+mod offloads;
 mod quic;
