@@ -100,6 +100,7 @@ agreement:
 	$(CARGO) build --release --locked
 	python3 benches/agreement/scripts.py --page docs/agreement.md
 	python3 benches/agreement/grid.py
+	python3 benches/agreement/offloads.py
 
 # Attacks on connections, with the gateway and without: nothing may be worse with it. For root (docs/security.md).
 attacks:

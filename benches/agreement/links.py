@@ -22,9 +22,11 @@ class Link:
         """Returns options for a simulation whose links are as late as the lab's."""
         return [word for link in ("wired", "lossy") for word in ("--set", f"links.{link}.delay_variation={LATE}")]
 
-    def scenario(self, congestion, size, errors="", limit=600, tcp="", scheme="E2E", base_station=""):
+    def scenario(self, congestion, size, errors="", limit=600, tcp="", scheme="E2E", base_station="", hosts=("", ""), upload=False):
         """Returns the TOML of a transfer of `size` bytes between endpoints with this kernel's TCP, in the simulator as
-        in the lab."""
+        in the lab. `hosts` are further TCP keys of sender and receiver. An upload crosses the lossy hop first."""
+        sender, receiver = (f"\ntcp = {{ {keys} }}" if keys else "" for keys in hosts)
+        near, far = ("receiver", "sender") if upload else ("sender", "receiver")
         hop = self.rtt_ms / 12
         wire = "990 Mbps" if self.mbps > 90 else "99 Mbps"
         return f"""title = "{self.mbps:g} Mbps, {self.rtt_ms:g} ms, {self.queue} packets, {congestion}"
@@ -46,18 +48,18 @@ settings = "kernel"
 congestion = "{congestion}"
 endpoints = "kernel"
 
-[hosts.sender]
-[hosts.receiver]
+[hosts.sender]{sender}
+[hosts.receiver]{receiver}
 [routers.gateway]
 
 [links.wired]
-between = ["sender", "gateway"]
+between = ["{near}", "gateway"]
 rate = "{wire}"
 delay = "{self.rtt_ms / 2 - hop:.6f} ms"
 queue = "10000 packets"
 
 [links.lossy]
-between = ["gateway", "receiver"]
+between = ["gateway", "{far}"]
 rate = "{self.mbps} Mbps"
 delay = "{hop:.6f} ms"
 queue = "{self.queue} packets"
