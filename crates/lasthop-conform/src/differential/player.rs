@@ -28,8 +28,11 @@ impl Numbers {
     pub fn to_script(&mut self, segment: &Segment) -> SegmentSpec {
         let flags = Flags(segment.flags);
         if flags.has(Flags::SYN) {
-            self.iss.get_or_insert(segment.seq);
+            // A stack that has dropped a connection opens the next one with another number.
+            self.iss = Some(segment.seq);
         }
+        // A reset of a segment without acknowledgment has the number 0 of no connection (RFC 9293 §3.10.7.1).
+        let is_absolute = segment.seq == 0 && flags.has(Flags::RST);
         let mut options = segment.options.clone();
         for option in &mut options {
             if let TcpOption::Timestamps(val, _) = option {
@@ -41,7 +44,7 @@ impl Numbers {
         SegmentSpec {
             ecn: Some(EcnSpec::Is(segment.ecn)),
             flags: segment.flags,
-            seq: segment.seq.wrapping_sub(self.iss.unwrap_or(0)),
+            seq: if is_absolute { 0 } else { segment.seq.wrapping_sub(self.iss.unwrap_or(0)) },
             len: segment.len,
             ack: flags.has(Flags::ACK).then_some(segment.ack),
             window: Some(segment.window),

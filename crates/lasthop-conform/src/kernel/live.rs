@@ -180,6 +180,8 @@ impl Driver<'_> {
             next_step: 0,
         };
         self.live.insert(port, live);
+        // The numbers of a SYN are those of the first step.
+        self.receive();
         let at = case.steps.first().map_or(Span::ZERO, |step| step.after);
         self.due.push(Reverse((begun + span(at), port)));
         Ok(())

@@ -25,7 +25,7 @@ pub use super::state::State;
 use crate::event::Event;
 use crate::host_queue::Queued;
 use crate::node::{Disposition, Node, Port, Why};
-use crate::packet::{FlowId, Integrity, Packet, Side};
+use crate::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -83,6 +83,13 @@ enum Reset {
     Active,
 }
 
+impl Reset {
+    /// Returns the answer to a segment that ends at `end` (RFC 9293 §3.10.7.1).
+    fn to(segment: &Segment, end: Seq) -> Self {
+        if segment.flags.has(Flags::ACK) { Self::Answer(segment.ack, None) } else { Self::Answer(Seq(0), Some(end)) }
+    }
+}
+
 /// Reports of changes of the congestion window.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
@@ -137,6 +144,8 @@ pub struct Connection {
     released: Switch,
     /// Receive offload of the host, if enabled.
     offload: Option<Box<Offload>>,
+    /// Timestamps of the first and the last SYN of this end.
+    syn_stamps: (u32, u32),
 }
 
 impl Connection {
@@ -169,6 +178,7 @@ impl Connection {
             keepalive: None,
             released: Switch::Off,
             offload: Offload::new(&config),
+            syn_stamps: (0, 0),
             config,
         }
     }

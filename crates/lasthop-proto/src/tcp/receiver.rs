@@ -120,10 +120,11 @@ impl Receiver {
         }
     }
 
-    /// Records the peer's SYN.
+    /// Records the peer's SYN. The window in a SYN that this end sent before it stays (Linux `tcp_select_window`).
     pub fn on_syn(&mut self, irs: Seq) {
+        let offered = if self.linux.is_linux() { self.rcv_adv.since(self.rcv_nxt) } else { 0 };
         self.rcv_nxt = irs + 1;
-        self.rcv_adv = self.rcv_nxt;
+        self.rcv_adv = self.rcv_nxt + offered;
         self.last_ack_sent = self.rcv_nxt;
         self.highest = self.rcv_nxt;
     }
@@ -304,6 +305,11 @@ impl Receiver {
     /// Schedules an acknowledgment for the next opportunity.
     pub fn ack_now(&mut self) {
         self.due = AckDue::Now;
+    }
+
+    /// Records that an acknowledgment has left that is not one of the receiver's.
+    pub fn forget_ack(&mut self) {
+        self.due = AckDue::No;
     }
 
     /// Returns whether an acknowledgment is to be sent now.

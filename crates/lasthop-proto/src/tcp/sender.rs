@@ -117,6 +117,15 @@ impl Sender {
         self.stream.wake();
     }
 
+    /// Retransmits the first SYN soon, since the peer answers for a connection of the past
+    /// (`tcp_rcv_synsent_state_process`).
+    pub fn hasten_syn(&mut self, now: Instant) {
+        if self.stream.syn_retries() == 0 {
+            let ticks = self.stream.rtt().jiffy() * 2;
+            self.stream.set_timer(now, ticks);
+        }
+    }
+
     /// Reports an additional event.
     pub fn report(&mut self, event: Event) {
         self.stream.report(event);

@@ -60,11 +60,8 @@ impl Connection {
         match self.state {
             State::Closed => {
                 // RFC 9293 §3.10.7.1.
-                if segment.flags.has(Flags::RST) {
-                } else if segment.flags.has(Flags::ACK) {
-                    self.reset = Some(Reset::Answer(segment.ack, None));
-                } else {
-                    self.reset = Some(Reset::Answer(Seq(0), Some(segment.seq + packet.seq_len())));
+                if !segment.flags.has(Flags::RST) {
+                    self.reset = Some(Reset::to(segment, segment.seq + packet.seq_len()));
                 }
             }
             State::Listen => self.on_listen(packet, segment),

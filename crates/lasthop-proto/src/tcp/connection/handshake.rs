@@ -27,9 +27,13 @@ impl Connection {
     pub(super) fn on_syn_sent(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         let s = self.sender.stream();
         let acks = segment.flags.has(Flags::ACK);
-        if acks && (segment.ack.le(s.iss()) || segment.ack.gt(s.snd_max())) {
+        let is_wrong = segment.ack.le(s.iss()) || segment.ack.gt(s.snd_max());
+        if acks && (is_wrong || self.echoes_no_own_syn(segment)) {
             if !segment.flags.has(Flags::RST) {
                 self.reset = Some(Reset::Answer(segment.ack, None));
+            }
+            if is_wrong && self.receiver.is_linux() {
+                self.sender.hasten_syn(now);
             }
             return;
         }
@@ -58,8 +62,17 @@ impl Connection {
         }
     }
 
+    /// Returns whether the answer to this end's SYN echoes a timestamp that no SYN carried (Linux
+    /// `tcp_rcv_synsent_state_process`).
+    fn echoes_no_own_syn(&self, segment: &Segment) -> bool {
+        let offers = self.receiver.is_linux() && self.config.common.timestamps.is_on();
+        offers && segment.options.timestamps.is_some_and(|timestamps| self.echoes_no_syn(timestamps.ecr))
+    }
+
     pub(super) fn establish(&mut self, now: Instant) {
         self.receiver.start(now, self.timestamps);
+        // Answers to segments for the request do not count for the connection.
+        self.challenges = 0;
         self.state = State::Established;
         self.sender.report(Event::Established);
     }

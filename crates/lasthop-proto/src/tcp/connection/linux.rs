@@ -16,8 +16,12 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 impl Connection {
     /// Processes a segment in a synchronized state other than TIME-WAIT.
     pub(super) fn on_synchronized_as_linux(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        const KINDS: Flags = Flags::ACK.with(Flags::RST).with(Flags::SYN);
         let mut segment = *segment;
         let seq_len = packet.seq_len();
+        if !segment.flags.meets(KINDS) {
+            return;
+        }
         if self.state == State::SynReceived && self.side == Side::Acceptor {
             if !self.completes_request(now, packet, &mut segment, seq_len) {
                 return;
@@ -122,24 +126,40 @@ impl Connection {
             }
             return false;
         }
-        if kind.has(Flags::ACK) && segment.ack != self.sender.stream().iss() + 1 {
-            self.reset = Some(Reset::Answer(segment.ack, None));
-            return false;
-        }
-        if is_replay || !self.receiver.request_admits(segment.seq, end) {
-            if !kind.has(Flags::RST) && (seq_len > 0 && !kind.has(Flags::SYN) || self.may_answer(now)) {
+        let is_rejected =
+            is_replay || echoed.is_some_and(|timestamps| self.echoes_no_syn(timestamps.ecr)) || !self.receiver.request_admits(segment.seq, end);
+        if kind.has(Flags::RST) {
+            // RFC 5961 §3.2: only an exact match resets; a near miss is challenged.
+            if is_rejected {
+            } else if segment.seq == expected {
+                self.finish(Event::Aborted);
+            } else if self.may_answer(now) {
                 self.receiver.ack_now();
             }
             return false;
         }
-        if kind.meets(Flags::RST.with(Flags::SYN)) {
-            if !kind.has(Flags::RST) {
-                self.reset = Some(Reset::Answer(segment.ack, None));
+        if kind.has(Flags::ACK) && segment.ack != self.sender.stream().iss() + 1 {
+            self.reset = Some(Reset::Answer(segment.ack, None));
+            return false;
+        }
+        if is_rejected {
+            if seq_len > 0 && !kind.has(Flags::SYN) || self.may_answer(now) {
+                self.receiver.ack_now();
             }
+            return false;
+        }
+        if kind.has(Flags::SYN) && segment.seq + 1 != expected {
+            self.reset = Some(Reset::to(segment, end));
             self.finish(Event::Aborted);
             return false;
         }
         kind.has(Flags::ACK)
+    }
+
+    /// Returns whether none of this end's SYNs carried the timestamp `echo`; 0 is no echo (`tcp_check_req`).
+    pub(super) fn echoes_no_syn(&self, echo: u32) -> bool {
+        let (first, last) = self.syn_stamps;
+        echo != 0 && echo.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
     /// Answers a segment that is not acceptable (`tcp_send_dupack`). Data is always answered: only segments without it

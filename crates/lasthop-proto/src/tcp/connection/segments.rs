@@ -4,7 +4,7 @@ use super::{Connection, Extras, HEADER, Reset, State, TIMESTAMPS};
 use crate::node::Port;
 use crate::packet::{
     AckCongestionOption, Body, Cause, Ecn, Flags, Integrity, LinkHeaders, Options, Packet, Priority, SackBlocks,
-    Segment, Timestamps,
+    Segment, Side, Timestamps,
 };
 use crate::seq::Seq;
 use crate::tcp::config::{EcnMode, HeaderAccounting, Switch};
@@ -76,8 +76,27 @@ impl Connection {
         if !self.acknowledges() {
             return None;
         }
+        if self.state == State::SynReceived && self.side == Side::Acceptor && self.receiver.is_linux() {
+            *place = self.request_ack(now);
+            return Some(Port::ONLY);
+        }
         self.put_segment(now, place, (self.ack_seq(), 0), Flags::ACK, None, Cause::Ack);
         Some(Port::ONLY)
+    }
+
+    /// Returns an acknowledgment for a SYN that was answered (`tcp_v4_reqsk_send_ack`). The window is the SYN's, rounded
+    /// down to the unit of the field.
+    #[inline(never)]
+    fn request_ack(&mut self, now: Instant) -> Packet {
+        self.receiver.forget_ack();
+        let (seq, ack) = (self.sender.stream().iss() + 1, self.receiver.rcv_nxt());
+        let window = self.receiver.syn_window() >> self.receiver.window_shift;
+        let timestamps = self.timestamps.is_on().then(|| self.current_timestamps(now));
+        let options = Options { timestamps, ..Options::default() };
+        let segment = Segment { seq, ack, window, flags: Flags::ACK, options };
+        let mut packet = self.packet(segment, 0, Cause::Ack);
+        packet.header_len = self.header_len(&options, 0);
+        packet
     }
 
     /// Writes a segment after the handshake into `place`, with the fields of the receiving half. Takes its first
@@ -239,20 +258,24 @@ impl Connection {
     #[inline(never)]
     fn syn(&mut self, now: Instant, seq: Seq, cause: Cause) -> Packet {
         let answers = self.state == State::SynReceived;
-        let offers = |negotiated: Switch| !answers || negotiated.is_on();
+        // An answer to a SYN that crossed this end's repeats its options (Linux `tcp_send_synack`).
+        let repeats = answers && self.side == Side::Initiator && self.receiver.is_linux();
+        let offers = |negotiated: Switch| !answers || repeats || negotiated.is_on();
         let mut options = Options::default();
         if answers {
             self.set_options(now, &mut options);
         }
         options.mss = Some(self.announced_mss());
-        let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
+        let scales = !answers || repeats || self.receiver.window_shift > 0 || self.peer_shift > 0;
         options.window_scale = self.config.receiver.offered_scale().filter(|_| scales);
         options.sack_permitted = self.config.sender.recovery().uses_sack() && offers(self.sack);
         if self.config.controls_acks() && offers(self.ack_congestion) {
             options.ack_congestion = Some(AckCongestionOption::Permitted);
         }
         if self.config.common.timestamps.is_on() && offers(self.timestamps) {
-            options.timestamps = Some(self.current_timestamps(now));
+            let timestamps = self.current_timestamps(now);
+            self.syn_stamps = (if cause == Cause::Handshake { timestamps.val } else { self.syn_stamps.0 }, timestamps.val);
+            options.timestamps = Some(timestamps);
         }
         let accurate = self.accurate_syn_flags(answers);
         if answers {
