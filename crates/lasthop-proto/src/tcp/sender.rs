@@ -50,7 +50,8 @@ impl Sender {
         &self.stream
     }
 
-    /// Returns the stream, to change its socket options.
+    /// Returns the stream, to change its socket options or its segments.
+    #[inline]
     pub fn stream_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }

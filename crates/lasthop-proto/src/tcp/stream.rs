@@ -49,6 +49,8 @@ pub enum Expiry {
 pub struct Stream {
     config: Arc<TcpConfig>,
     mss: u32,
+    /// Bytes of the current burst's segments that SACK blocks take; `None` before its first segment.
+    blocks: Option<u8>,
     iss: Seq,
     snd_una: Seq,
     snd_nxt: Seq,
@@ -93,6 +95,7 @@ impl Stream {
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
         Self {
             mss: config.common.mss,
+            blocks: None,
             iss,
             snd_una: iss,
             snd_nxt: iss,
@@ -133,9 +136,28 @@ impl Stream {
         self.mss
     }
 
+    /// Returns the payload of full segments of the current burst (Linux `tcp_current_mss`).
+    #[inline]
+    pub fn payload(&self) -> u32 {
+        self.mss - u32::from(self.blocks.unwrap_or(0))
+    }
+
+    /// Returns whether a burst begins, whose segments may carry SACK blocks.
+    #[inline]
+    pub fn begins_burst(&self) -> bool {
+        self.blocks.is_none()
+    }
+
+    /// Reserves `bytes` of each segment of the burst for SACK blocks.
+    #[inline]
+    pub fn reserve(&mut self, bytes: u8) {
+        self.blocks = Some(if u32::from(bytes) < self.mss { bytes } else { 0 });
+    }
+
     /// Sets the segment size, to a byte at least.
     pub fn set_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
+        self.blocks = None;
     }
 
     /// Returns the initial sequence number.
@@ -305,6 +327,7 @@ impl Stream {
     #[inline]
     pub fn sleep(&mut self) {
         self.end_write();
+        self.blocks = None;
         self.awake = Switch::Off;
     }
 
@@ -378,6 +401,12 @@ impl Stream {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.una_pos == self.end_pos()
+    }
+
+    /// Returns whether `end` is the number after the FIN.
+    #[inline]
+    pub fn ends_with_fin(&self, end: Seq) -> bool {
+        self.closed.is_on() && self.pos(end) == self.end_pos()
     }
 
     /// Returns whether the FIN was sent.

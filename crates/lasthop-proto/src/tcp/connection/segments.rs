@@ -36,11 +36,15 @@ impl Connection {
         if self.accurate.is_some() {
             self.reserve_for_option(now);
         }
+        if self.sender.stream().begins_burst() && self.receiver.is_linux() {
+            let bytes = if self.sack.is_on() { self.receiver.blocks_len() } else { 0 };
+            self.sender.stream_mut().reserve(bytes);
+        }
         let transmission = match self.state {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
-        let Some(Transmission { seq, len, cause, turn, syn, fin, push }) = transmission else {
+        let Some(Transmission { seq, len, cause, turn, syn, fin, push, .. }) = transmission else {
             if let Some(keepalive) = &mut self.keepalive
                 && keepalive.due.is_on()
             {

@@ -49,6 +49,7 @@ pub struct Sent {
     transmissions: u8,
     pushed: bool,
     begins: bool,
+    joined: bool,
 }
 
 const SACKED: u8 = 1;
@@ -111,6 +112,11 @@ impl Sent {
     /// Returns whether the segment began a super-segment in one of its transmissions.
     pub const fn begins_super_segment(&self) -> bool {
         self.begins
+    }
+
+    /// Returns whether the segment belongs to the same batch as the one before (Linux: to the same buffer).
+    pub const fn is_joined(&self) -> bool {
+        self.joined
     }
 
     /// Returns whether the segment is declared lost and not retransmitted yet.
@@ -245,6 +251,7 @@ impl Flight {
             transmissions: 1,
             pushed,
             begins: false,
+            joined: false,
         });
     }
 
@@ -257,6 +264,25 @@ impl Flight {
         if let Some(sent) = sent {
             sent.begins = true;
         }
+    }
+
+    /// Records that the latest segment belongs to the same batch as the one before.
+    pub fn join(&mut self) {
+        if let Some(last) = self.segments.back_mut() {
+            last.joined = true;
+        }
+    }
+
+    /// Ends a batch behind a segment: what follows leaves separately.
+    pub fn part(&mut self, index: Index) {
+        if let Some(next) = self.record(Index(index.0 + 1)) {
+            next.joined = false;
+        }
+    }
+
+    /// Returns the segment after another.
+    pub fn following(&self, index: Index) -> Option<&Sent> {
+        self.get(Index(index.0 + 1))
     }
 
     /// Records that RACK has declared the segment lost.
@@ -477,6 +503,31 @@ impl Flight {
         self.sorted = self.base + self.segments.len() as u64;
         self.holes = self.iter().filter(|(_, sent)| !sent.is_sacked()).map(|(index, _)| index.0).collect();
         self.recount();
+    }
+
+    /// Splits a segment at `middle`, which lies within it. PSH stays with the second part (Linux `tcp_fragment`).
+    pub fn split(&mut self, index: Index, middle: Seq) {
+        let Some(at) = index.0.checked_sub(self.base).map(|at| at as usize) else { return };
+        if self.segments.len() >= MAX_SEGMENTS {
+            return;
+        }
+        let Some(first) = self.segments.get_mut(at) else { return };
+        let second = Sent { seq: middle, joined: false, ..*first };
+        (first.end, first.pushed) = (middle, false);
+        self.segments.insert(at + 1, second);
+        self.sort_until(index.0 + 1);
+        let next = index.0 + 1;
+        self.holes.iter_mut().filter(|hole| **hole >= next).for_each(|hole| *hole += 1);
+        self.sorted += 1;
+        if !second.is_sacked() {
+            let place = self.holes.partition_point(|hole| *hole < next);
+            self.holes.insert(place, next);
+        }
+        self.waiting_from += u64::from(self.waiting_from >= next);
+        self.sacked += u32::from(second.is_sacked());
+        self.lost += u32::from(second.is_lost());
+        self.resent += u32::from(second.is_resent());
+        self.waiting += u32::from(second.is_waiting());
     }
 
     /// Returns whether every count is correct, and every order holds.

@@ -198,6 +198,7 @@ impl Sending for Modern {
             && let Some(rack) = &mut self.rack
         {
             rack.on_burst_end(s, now);
+            self.run.end();
         }
         transmission
     }
@@ -208,8 +209,9 @@ impl Sending for Modern {
         if rack.has_hole()
             && let Some(hole) = rack.next_hole(s, now)
         {
-            let (seq, end) = hole.span;
-            return Some(Transmission { push: hole.push, ..s.segment(seq, end, hole.why) });
+            let (seq, end) = rack.fit(hole.span, s.payload() + u32::from(s.ends_with_fin(hole.span.1)));
+            let push = if end == hole.span.1 { hole.push } else { Switch::Off };
+            return Some(Transmission { push, ..s.segment(seq, end, hole.why) });
         }
         run.next_in_order(rack, s, now)
     }

@@ -20,6 +20,11 @@ impl Run {
     /// State before the first segment.
     pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0, size: 1 };
 
+    /// Ends the run: segments that leave after another event begin another one.
+    pub fn end(&mut self) {
+        self.segments = 0;
+    }
+
     fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq, rack: &Rack, s: &Stream) {
         if self.goes_on(now, seq) {
             self.segments += 1;
@@ -58,7 +63,7 @@ impl Run {
         }
         let (bursts, tso) = (rack.config().push == Push::Bursts, rack.config().tso.is_on());
         if (bursts || tso)
-            && new.len == s.mss()
+            && new.len == s.payload()
             && new.in_buffer > new.len
             && self.is_at_a_start(now, s.snd_nxt())
             && rack.defers(s, now, &new)
@@ -71,6 +76,8 @@ impl Run {
         }
         if bursts {
             transmission.push = self.push(rack, s, &new);
+            let starts = self.segments <= 1 || (self.segments - 1).is_multiple_of(self.size);
+            transmission.joined = if starts || new.again { Switch::Off } else { Switch::On };
         }
         Some(transmission)
     }
@@ -93,9 +100,9 @@ impl Run {
         }
         let size = self.size;
         let place = (self.segments - 1) % size;
-        let next = left.min(new.room - new.len).min(s.mss());
-        let whole = next == s.mss() || next == left || rack.config().window_edge == WindowEdge::Cut;
-        let goes_on = next > 0 && whole && (next == s.mss() || !s.holds_small()) && rack.has_room_behind_next();
+        let next = left.min(new.room - new.len).min(s.payload());
+        let whole = next == s.payload() || next == left || rack.config().window_edge == WindowEdge::Cut;
+        let goes_on = next > 0 && whole && (next == s.payload() || !s.holds_small()) && rack.has_room_behind_next();
         if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
     }
 

@@ -110,6 +110,18 @@ impl Receiver {
         self.duplicate.map(|block| block.left)
     }
 
+    /// Returns the bytes that SACK blocks will take in the next segment, padding included.
+    pub fn blocks_len(&self) -> u8 {
+        if !self.has_blocks() {
+            return 0;
+        }
+        let listed = self.table().map_or(0, |table| table.as_slice().len()) + usize::from(self.duplicate.is_some());
+        match (listed as u8).min(self.most_blocks) {
+            0 => 0,
+            count => 4 + 8 * count,
+        }
+    }
+
     /// Returns whether the FIN is known and waits for data before it.
     #[inline]
     pub(super) fn awaits_fin(&self) -> bool {

@@ -122,7 +122,7 @@ impl Stream {
     /// Returns the sequence space of the segment at `snd_nxt`, if there is one in the send buffer.
     pub fn next_len(&self) -> Option<u32> {
         let left = self.buffered_end().checked_sub(self.pos(self.snd_nxt))?;
-        Some(left.min(u64::from(self.mss)) as u32)
+        Some(left.min(u64::from(self.payload())) as u32)
     }
 
     /// Returns whether the peer's window admits the segment at `snd_nxt` as a whole (`tcp_snd_wnd_test`).
@@ -253,7 +253,7 @@ impl Stream {
             WindowProbe::Empty => (self.snd_una - 1, 0),
         };
         let (off, cause) = (Switch::Off, Cause::Probe);
-        let probe = Transmission { seq, len, syn: off, fin: off, push: off, turn: Turn::Probe, cause };
+        let probe = Transmission { seq, len, syn: off, fin: off, push: off, joined: off, turn: Turn::Probe, cause };
         self.snd_max = self.snd_max.max(probe.end());
         self.persist.probes = self.persist.probes.saturating_add(1);
         self.persist.unanswered = self.persist.unanswered.saturating_add(1);

@@ -18,6 +18,8 @@ pub struct Transmission {
     pub fin: Switch,
     /// On if the segment carries PSH.
     pub push: Switch,
+    /// On if the segment belongs to the same batch as the one before (Linux: to the same buffer).
+    pub joined: Switch,
     /// First or repeated transmission of its sequence numbers.
     pub turn: Turn,
     /// Reason for sending the segment, for measurement.
@@ -67,18 +69,18 @@ impl Stream {
         let (cause, turn) =
             if self.retries == 0 { (Cause::Handshake, Turn::First) } else { (Cause::Timeout, Turn::Again) };
         let (seq, off) = (self.iss, Switch::Off);
-        Some(Transmission { seq, len: 0, syn: Switch::On, fin: off, push: off, turn, cause })
+        Some(Transmission { seq, len: 0, syn: Switch::On, fin: off, push: off, joined: off, turn, cause })
     }
 
     /// Returns the segment that starts at `seq` and ends at `end` at the latest.
     pub fn segment(&self, seq: Seq, end: Seq, cause: Cause) -> Transmission {
         let data_end = 1 + self.queued;
-        let data = data_end.saturating_sub(self.pos(seq)).min(u64::from(self.mss)) as u32;
+        let data = data_end.saturating_sub(self.pos(seq)).min(u64::from(self.payload())) as u32;
         let len = data.min(end.since(seq));
         let fin = self.is_closed() && self.pos(seq) + u64::from(len) == data_end && end.gt(seq + len);
         let fin = if fin { Switch::On } else { Switch::Off };
         let turn = if seq.lt(self.snd_max) { Turn::Again } else { Turn::First };
-        Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, turn, cause }
+        Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, joined: Switch::Off, turn, cause }
     }
 
     /// Returns the data at `snd_nxt` within a window of `window` bytes beyond `snd_una`, or `None` if it is full.
@@ -92,7 +94,7 @@ impl Stream {
         }
         let in_buffer = data_end.min(self.buffered_end()).saturating_sub(pos) as u32;
         let room = window.saturating_sub(used);
-        let len = self.within_record(pos, in_buffer.min(room).min(self.mss));
+        let len = self.within_record(pos, in_buffer.min(room).min(self.payload()));
         let last = pos + u64::from(len) == data_end;
         let fin = self.is_closed() && last && pos <= data_end && (len > 0 || in_buffer == 0);
         Some(NewData { len, in_buffer, room, fin, again: self.snd_nxt.lt(self.snd_max) })
@@ -102,7 +104,7 @@ impl Stream {
     #[inline(always)]
     pub fn permits(&self, new: &NewData) -> bool {
         let NewData { len, in_buffer, fin, again, .. } = *new;
-        len == self.mss && len > 0
+        len == self.payload() && len > 0
             || len > 0 && len == in_buffer && (self.is_idle() || !self.holds_small()) && (fin || !self.is_corked())
             || len > 0 && len >= self.max_snd_wnd / 2 && !self.is_corked()
             || len > 0 && len < in_buffer && self.is_record_end(self.pos(self.snd_nxt) + u64::from(len))
@@ -121,7 +123,7 @@ impl Stream {
     #[inline(always)]
     pub fn take_new(&mut self, new: &NewData) -> Transmission {
         let NewData { len, again, .. } = *new;
-        if len > 0 && len < self.mss && !again {
+        if len > 0 && len < self.payload() && !again {
             self.small_end = self.snd_nxt + len;
         }
         let cause = match (again, len) {
@@ -131,6 +133,6 @@ impl Stream {
         };
         let fin = if new.fin { Switch::On } else { Switch::Off };
         let turn = if again { Turn::Again } else { Turn::First };
-        Transmission { seq: self.snd_nxt, len, syn: Switch::Off, fin, push: Switch::Off, turn, cause }
+        Transmission { seq: self.snd_nxt, len, syn: Switch::Off, fin, push: Switch::Off, joined: Switch::Off, turn, cause }
     }
 }

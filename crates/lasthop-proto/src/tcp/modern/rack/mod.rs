@@ -28,7 +28,7 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{ModernConfig, Switch};
+use crate::tcp::config::{ModernConfig, Push, Switch};
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start};
 use crate::tcp::min_rtt::MinRtt;
@@ -118,7 +118,7 @@ enum Origin {
 pub struct Hole {
     /// Sequence number of its first byte, and the number after its last.
     pub span: (Seq, Seq),
-    /// On if it ends what the application had written, and carried PSH for that.
+    /// On if it carries PSH.
     pub push: Switch,
     /// Reason for the retransmission.
     pub why: Cause,
@@ -189,6 +189,8 @@ pub struct Rack {
     last_sent: Instant,
     copies: Copies,
     echoes: Echoes,
+    /// Time of the last retransmission of a lost segment, and the number after it.
+    again: (Instant, Seq),
 }
 
 impl Rack {
@@ -233,6 +235,7 @@ impl Rack {
             last_sent: now,
             copies: Copies::default(),
             echoes: Echoes::default(),
+            again: (now, s.snd_una()),
         }
     }
 
@@ -399,7 +402,7 @@ impl Rack {
             Some(Forced::Probe) => return self.probe_segment(s),
             None => {}
         }
-        let (_, &sent) = self.flight.next_waiting()?;
+        let (index, &sent) = self.flight.next_waiting()?;
         if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }, sent.begins_super_segment())
         {
             return None;
@@ -416,7 +419,45 @@ impl Rack {
             return None;
         }
         let cause = if self.phase.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
-        Some(Hole::of(&sent, cause))
+        let mut hole = Hole::of(&sent, cause);
+        if self.config.push == Push::Bursts && self.ends_batch(s, now, index) {
+            hole.push = Switch::On;
+        }
+        Some(hole)
+    }
+
+    /// Returns whether the segment that leaves again is the last of several of one batch (Linux: of one buffer, which
+    /// leaves with PSH).
+    fn ends_batch(&mut self, s: &Stream, now: Instant, index: Index) -> bool {
+        let Some(&sent) = self.flight.get(index) else { return false };
+        let follows = sent.is_joined() && self.again == (now, sent.seq());
+        self.again = (now, sent.end());
+        let more = self.flight.following(index).is_some_and(|next| {
+            next.is_joined() && next.is_waiting() && next.end().since(s.snd_una()) <= s.snd_wnd()
+        });
+        let more = more && self.has_room_behind_next();
+        if !more {
+            self.flight.part(index);
+        }
+        follows && !more
+    }
+
+    /// Returns the part of an outstanding segment that leaves again with at most `payload` bytes. The rest becomes a
+    /// segment of its own (Linux `__tcp_retransmit_skb`).
+    #[inline]
+    pub fn fit(&mut self, (seq, end): (Seq, Seq), payload: u32) -> (Seq, Seq) {
+        if end.since(seq) <= payload {
+            return (seq, end);
+        }
+        self.split(seq, seq + payload)
+    }
+
+    #[cold]
+    fn split(&mut self, seq: Seq, middle: Seq) -> (Seq, Seq) {
+        if let Some(index) = self.flight.find(seq) {
+            self.flight.split(index, middle);
+        }
+        (seq, middle)
     }
 
     /// Returns whether the congestion window permits new data.
@@ -468,6 +509,9 @@ impl Rack {
                 let lasts = sent.turn == Turn::Probe || s.pos(end) > s.queued();
                 let push = if lasts { sent.push } else { Switch::Off };
                 self.flight.push((seq, end), push, now, snapshot);
+                if sent.joined.is_on() {
+                    self.flight.join();
+                }
                 self.batch.new = true;
                 self.batch.window_probe |= sent.turn == Turn::Probe;
                 self.batch.first |= out == 0;
