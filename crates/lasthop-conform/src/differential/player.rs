@@ -13,6 +13,9 @@ pub(crate) const FIRST_TIMESTAMP: u32 = 100;
 /// Local and remote port of cases.
 const PORTS: (u16, u16) = (8080, 20_001);
 
+/// Minimum time between stimuli.
+const APART: Duration = Duration::from_micros(20);
+
 /// Maximum number of segments of a case.
 const MOST_SENT: usize = 10_000;
 
@@ -75,6 +78,8 @@ pub struct Player<'a> {
     sent: Vec<Observed>,
     /// Number of steps applied.
     steps: usize,
+    /// Time of the next step, without the pause after steps at the same time.
+    due: Instant,
 }
 
 impl<'a> Player<'a> {
@@ -95,7 +100,7 @@ impl<'a> Player<'a> {
         }
         let connection = (opens == Opens::Stack).then_some(first);
         let numbers = Numbers::default();
-        let mut player = Self { stack, now, numbers, first, opens, connection, sent: Vec::new(), steps: 0 };
+        let mut player = Self { stack, now, numbers, first, opens, connection, sent: Vec::new(), steps: 0, due: now };
         player.drain();
         player
     }
@@ -111,8 +116,13 @@ impl<'a> Player<'a> {
     }
 
     /// Lets time pass, then applies the stimulus of a step.
+    ///
+    /// Stimuli at the same time are apart: no kernel handles two of them within a microsecond, and a segment that is
+    /// sent at exactly the time of an older one would pass for older.
     pub fn step(&mut self, step: &Step) {
-        self.advance(step.after);
+        self.due = self.due + step.after;
+        let at = if self.steps > 0 { self.due.max(self.now + APART) } else { self.due };
+        self.advance(at.since(self.now));
         self.steps += 1;
         match &step.what {
             Stimulus::Segment(spec) => {
