@@ -24,6 +24,8 @@ const MOST_SENT: usize = 10_000;
 pub struct Numbers {
     iss: Option<u32>,
     first_timestamp: Option<u32>,
+    /// Latest timestamps of the stack, in the script's numbers.
+    recent: [u32; 8],
 }
 
 impl Numbers {
@@ -41,6 +43,10 @@ impl Numbers {
             if let TcpOption::Timestamps(val, _) = option {
                 let first = *self.first_timestamp.get_or_insert(*val);
                 *val = FIRST_TIMESTAMP.wrapping_add(val.wrapping_sub(first));
+                if self.recent[0] != *val {
+                    self.recent.rotate_right(1);
+                    self.recent[0] = *val;
+                }
             }
         }
         options.sort();
@@ -56,10 +62,17 @@ impl Numbers {
         }
     }
 
+    /// Returns the timestamp that the stack has sent in place of `echo`: the clock of one stack may tick between two
+    /// segments for which that of the other does not.
+    fn sent_near(&self, echo: u32) -> u32 {
+        let near = |sent: &u32| (sent.wrapping_sub(echo) as i32).unsigned_abs();
+        self.recent.iter().copied().min_by_key(near).filter(|sent| *sent != 0 && near(sent) <= 1).unwrap_or(echo)
+    }
+
     /// Returns a segment of the script in the numbers of the stack.
     pub fn to_stack(&self, spec: &SegmentSpec, ports: (u16, u16)) -> Segment {
         let echo = |echo: u32| match self.first_timestamp {
-            Some(first) if echo != 0 => first.wrapping_add(echo.wrapping_sub(FIRST_TIMESTAMP)),
+            Some(first) if echo != 0 => first.wrapping_add(self.sent_near(echo).wrapping_sub(FIRST_TIMESTAMP)),
             _ => echo,
         };
         Segment::of(spec, ports, self.iss.unwrap_or(0), echo)

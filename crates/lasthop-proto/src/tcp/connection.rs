@@ -9,6 +9,7 @@ mod offload;
 mod options;
 mod paws;
 mod segments;
+mod time_wait;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -146,6 +147,8 @@ pub struct Connection {
     offload: Option<Box<Offload>>,
     /// Timestamps of the first and the last SYN of this end.
     syn_stamps: (u32, u32),
+    /// Window field of acknowledgments once a short record has replaced the socket.
+    record_window: Option<u16>,
 }
 
 impl Connection {
@@ -179,6 +182,7 @@ impl Connection {
             released: Switch::Off,
             offload: Offload::new(&config),
             syn_stamps: (0, 0),
+            record_window: None,
             config,
         }
     }
@@ -222,6 +226,10 @@ impl Connection {
         match self.state {
             State::Listen | State::Closed => self.state = State::Closed,
             _ => self.sender.close(),
+        }
+        if self.receiver.is_linux() {
+            // Linux changes state before the FIN leaves (`tcp_close_state`).
+            self.on_fin_sent();
         }
     }
 

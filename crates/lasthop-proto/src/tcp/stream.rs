@@ -1,6 +1,7 @@
 //! State that both senders share: sequence numbers, the peer's window, the written data, round-trip times and the
 //! retransmission timer.
 
+mod buffers;
 mod feedback;
 mod live;
 mod persist;
@@ -13,6 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::buffers::Buffers;
 use self::live::Live;
 use self::persist::Persist;
 use crate::event::Event;
@@ -49,6 +51,10 @@ pub enum Expiry {
 pub struct Stream {
     config: Arc<TcpConfig>,
     mss: u32,
+    /// Segment size before half of the peer's window limits it.
+    full_mss: u32,
+    /// Maximum of the peer's window since the handshake, for a Linux end.
+    widest: u32,
     /// Bytes of the current burst's segments that SACK blocks take; `None` before its first segment.
     blocks: Option<u8>,
     iss: Seq,
@@ -83,6 +89,8 @@ pub struct Stream {
     live: Option<Box<Live>>,
     /// Peer's counts of marks, under accurate ECN.
     feedback: Option<Box<Feedback>>,
+    /// Buffers of unsent data, if the peer's window is narrow.
+    buffers: Option<Box<Buffers>>,
     /// On if the connection was given up after too many timeouts.
     given_up: Switch,
     /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
@@ -95,6 +103,8 @@ impl Stream {
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
         Self {
             mss: config.common.mss,
+            full_mss: config.common.mss,
+            widest: 0,
             blocks: None,
             iss,
             snd_una: iss,
@@ -117,6 +127,7 @@ impl Stream {
             resumes: Switch::On,
             live: None,
             feedback: None,
+            buffers: None,
             given_up: Switch::Off,
             awake: Switch::On,
             events: Vec::new(),
@@ -154,10 +165,15 @@ impl Stream {
         self.blocks = Some(if u32::from(bytes) < self.mss { bytes } else { 0 });
     }
 
+    /// Returns the segment size before half of the peer's window limits it.
+    pub fn full_mss(&self) -> u32 {
+        self.full_mss
+    }
+
     /// Sets the segment size, to a byte at least.
     pub fn set_mss(&mut self, mss: u32) {
-        self.mss = mss.max(1);
-        self.blocks = None;
+        self.full_mss = mss.max(1);
+        self.fit_window();
     }
 
     /// Returns the initial sequence number.
@@ -203,6 +219,7 @@ impl Stream {
 
     /// Adds `bytes` to the stream.
     pub fn write(&mut self, bytes: u64) {
+        self.fill_buffers(bytes);
         self.queued = self.queued.saturating_add(bytes);
         self.resumes = Switch::On;
         self.mark_end();

@@ -66,6 +66,7 @@ impl Connection {
             }
             State::Listen => self.on_listen(packet, segment),
             State::SynSent => self.on_syn_sent(now, packet, segment),
+            _ if self.is_recorded() => self.on_record(now, packet, segment),
             State::TimeWait => self.on_synchronized(now, packet, segment),
             _ if self.receiver.is_linux() => self.on_synchronized_as_linux(now, packet, segment),
             _ => self.on_synchronized(now, packet, segment),
@@ -300,6 +301,9 @@ impl Connection {
     }
 
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
+        if self.state == State::Closing {
+            self.record();
+        }
         self.state = State::TimeWait;
         self.time_wait = now + self.config.common.time_wait;
         self.sender.report(Event::Closed);
@@ -354,6 +358,10 @@ impl Connection {
         }
         if self.state != State::Established || !self.receiver.is_linux() {
             self.receiver.ack_now();
+        }
+        if self.state == State::FinWait1 && self.receiver.is_linux() {
+            // Data that waits does not carry this acknowledgment (`tcp_fin`).
+            self.own_ack = Switch::On;
         }
         self.sender.report(Event::PeerClosed);
         match self.state {

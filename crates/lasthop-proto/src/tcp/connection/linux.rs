@@ -58,6 +58,9 @@ impl Connection {
         }
         if packet.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_data_as_linux(now, packet, &segment);
+        } else {
+            let srtt = self.sender.stream().rtt().srtt();
+            self.receiver.settle_again(now, srtt);
         }
     }
 
@@ -126,8 +129,9 @@ impl Connection {
             }
             return false;
         }
-        let is_rejected =
-            is_replay || echoed.is_some_and(|timestamps| self.echoes_no_syn(timestamps.ecr)) || !self.receiver.request_admits(segment.seq, end);
+        let is_rejected = is_replay
+            || echoed.is_some_and(|timestamps| self.echoes_no_syn(timestamps.ecr))
+            || !self.receiver.request_admits(segment.seq, end);
         if kind.has(Flags::RST) {
             // RFC 5961 §3.2: only an exact match resets; a near miss is challenged.
             if is_rejected {

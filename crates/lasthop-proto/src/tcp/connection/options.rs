@@ -97,6 +97,7 @@ impl Connection {
     /// Limits the wait for the peer's FIN after the application has released the connection (Linux `tcp_fin_time`).
     pub(super) fn wait_for_peer(&mut self, now: Instant) {
         if self.released.is_on() {
+            self.record();
             self.time_wait = now + self.config.common.time_wait;
         }
     }

@@ -81,20 +81,28 @@ impl Connection {
             return None;
         }
         if self.state == State::SynReceived && self.side == Side::Acceptor && self.receiver.is_linux() {
-            *place = self.request_ack(now);
+            let window = self.receiver.syn_window() >> self.receiver.window_shift;
+            *place = self.short_ack(now, self.sender.stream().iss() + 1, window);
+            return Some(Port::ONLY);
+        }
+        if let Some(window) = self.record_window {
+            *place = self.short_ack(now, self.sender.stream().snd_max(), window);
             return Some(Port::ONLY);
         }
         self.put_segment(now, place, (self.ack_seq(), 0), Flags::ACK, None, Cause::Ack);
+        if self.state == State::TimeWait {
+            // The acknowledgment of the FIN is the socket's last segment.
+            self.record();
+        }
         Some(Port::ONLY)
     }
 
-    /// Returns an acknowledgment for a SYN that was answered (`tcp_v4_reqsk_send_ack`). The window is the SYN's, rounded
-    /// down to the unit of the field.
+    /// Returns an acknowledgment without a socket: for a SYN that was answered (`tcp_v4_reqsk_send_ack`), with the SYN's
+    /// window rounded down to the unit of the field, or after a connection (`tcp_v4_timewait_ack`).
     #[inline(never)]
-    fn request_ack(&mut self, now: Instant) -> Packet {
+    fn short_ack(&mut self, now: Instant, seq: Seq, window: u16) -> Packet {
         self.receiver.forget_ack();
-        let (seq, ack) = (self.sender.stream().iss() + 1, self.receiver.rcv_nxt());
-        let window = self.receiver.syn_window() >> self.receiver.window_shift;
+        let ack = self.receiver.rcv_nxt();
         let timestamps = self.timestamps.is_on().then(|| self.current_timestamps(now));
         let options = Options { timestamps, ..Options::default() };
         let segment = Segment { seq, ack, window, flags: Flags::ACK, options };
@@ -278,7 +286,8 @@ impl Connection {
         }
         if self.config.common.timestamps.is_on() && offers(self.timestamps) {
             let timestamps = self.current_timestamps(now);
-            self.syn_stamps = (if cause == Cause::Handshake { timestamps.val } else { self.syn_stamps.0 }, timestamps.val);
+            self.syn_stamps =
+                (if cause == Cause::Handshake { timestamps.val } else { self.syn_stamps.0 }, timestamps.val);
             options.timestamps = Some(timestamps);
         }
         let accurate = self.accurate_syn_flags(answers);

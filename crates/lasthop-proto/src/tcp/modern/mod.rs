@@ -209,7 +209,7 @@ impl Sending for Modern {
         if rack.has_hole()
             && let Some(hole) = rack.next_hole(s, now)
         {
-            let (seq, end) = rack.fit(hole.span, s.payload() + u32::from(s.ends_with_fin(hole.span.1)));
+            let (seq, end) = rack.fit(s, hole.span);
             let push = if end == hole.span.1 { hole.push } else { Switch::Off };
             return Some(Transmission { push, ..s.segment(seq, end, hole.why) });
         }

@@ -26,7 +26,7 @@ impl Run {
     }
 
     fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq, rack: &Rack, s: &Stream) {
-        if self.goes_on(now, seq) {
+        if self.goes_on(now, seq) && !s.is_buffer_end(s.pos(seq)) {
             self.segments += 1;
         } else {
             // A burst takes half of the congestion window at most (`tcp_cwnd_test`).
@@ -91,7 +91,8 @@ impl Run {
         if left == 0 && !s.marks_end() {
             return Switch::Off;
         }
-        if left == 0 || s.is_record_end(s.pos(s.snd_nxt()) + u64::from(new.len)) {
+        let end = s.pos(s.snd_nxt()) + u64::from(new.len);
+        if left == 0 || s.is_record_end(end) || s.is_marked(end) {
             return Switch::On;
         }
         // The first of a burst never does.
@@ -102,7 +103,11 @@ impl Run {
         let place = (self.segments - 1) % size;
         let next = left.min(new.room - new.len).min(s.payload());
         let whole = next == s.payload() || next == left || rack.config().window_edge == WindowEdge::Cut;
-        let goes_on = next > 0 && whole && (next == s.payload() || !s.holds_small()) && rack.has_room_behind_next();
+        let goes_on = next > 0
+            && !s.is_buffer_end(end)
+            && whole
+            && (next == s.payload() || !s.holds_small())
+            && rack.has_room_behind_next();
         if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
     }
 
@@ -111,6 +116,7 @@ impl Run {
     fn is_cut_at_the_edge(&self, rack: &Rack, s: &Stream, now: Instant) -> bool {
         rack.config().window_edge == WindowEdge::Cut
             && self.goes_on(now, s.snd_nxt())
+            && !s.is_buffer_end(s.pos(s.snd_nxt()))
             && !s.holds_small()
             && !self.segments.is_multiple_of(rack.burst(s))
     }

@@ -454,15 +454,34 @@ impl Receiver {
             // An acknowledgment has left ahead, or will leave anyway.
             return;
         }
+        self.settle(now, arrival.srtt, linux);
+    }
+
+    fn settle(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
         let unacked = self.rcv_nxt.since(self.last_ack_sent);
         let opens = unacked > linux.mss && self.offer_anew(linux) >= self.offered();
         if opens || linux.is_quick() || linux.at_once.is_on() {
             self.due = AckDue::Now;
         } else if !self.has_ahead() {
-            self.delay_as_linux(now, arrival.srtt, linux);
+            self.delay_as_linux(now, srtt, linux);
         } else {
-            self.hold_back(now, arrival.srtt, linux);
+            self.hold_back(now, srtt, linux);
         }
+    }
+
+    /// Decides again about an acknowledgment that is delayed, after a segment without data (`tcp_ack_snd_check`).
+    pub fn settle_again(&mut self, now: Instant, srtt: Option<Duration>) {
+        if !matches!(self.due, AckDue::Delayed(_)) {
+            return;
+        }
+        let Some(mut linux) = self.linux.take() else { return };
+        if linux.scheduled.is_on() {
+            match linux.wait(srtt) {
+                Duration::ZERO => self.due = AckDue::Now,
+                _ => self.settle(now, srtt, &mut linux),
+            }
+        }
+        self.linux.put(linux);
     }
 
     fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {

@@ -66,6 +66,11 @@ impl Receiver {
         if silly { 0 } else { free.min(0xffff << self.window_shift) }
     }
 
+    /// Returns the field of the window that is open now.
+    pub fn current_window(&self) -> u16 {
+        (self.rcv_adv.max(self.rcv_nxt).since(self.rcv_nxt) >> self.window_shift).min(0xffff) as u16
+    }
+
     /// Returns the window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
         let offer = |linux: &Linux| Some(linux.tuning()?.window(self.holdings(linux.mss()), linux.mss(), 1).0);

@@ -16,6 +16,12 @@ const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_se
 /// Maximum exponent of the interval between Linux's probes (`tcp_probe0_when`).
 const MOST_DOUBLINGS: u32 = 10;
 
+/// Window up to which all of it bounds segments, instead of half (Linux `TCP_MSS_DEFAULT`).
+const TINY_WINDOW: u32 = 536;
+
+/// Minimum bound of segments (`tcp_bound_to_half_wnd`).
+const LEAST_BOUND: u32 = 48;
+
 /// State of the probes of a closed window.
 #[derive(Clone, Debug)]
 pub(super) struct Persist {
@@ -99,6 +105,10 @@ impl Stream {
     /// next segment still does not fit, the next probe is a whole interval away.
     #[inline]
     fn on_window_as_linux(&mut self, now: Instant, incoming: &Incoming) {
+        if incoming.window > self.widest {
+            self.widest = incoming.window;
+            self.fit_window();
+        }
         if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
             self.resumes = if incoming.window == self.snd_wnd { self.resumes } else { Switch::On };
             self.set_window(incoming.window, incoming.seq, incoming.ack.ack);
@@ -117,6 +127,20 @@ impl Stream {
             self.persist.due = Switch::Off;
             self.start_persist(now);
         }
+    }
+
+    /// Limits segments to half of the widest window that the peer has offered (Linux `tcp_bound_to_half_wnd`).
+    #[inline(never)]
+    pub(super) fn fit_window(&mut self) {
+        let half = self.half_window();
+        self.mss = if half == 0 { self.full_mss } else { self.full_mss.min(half.max(LEAST_BOUND)) };
+        self.blocks = None;
+    }
+
+    /// Returns half of the widest window that the peer has offered, or the whole of a tiny one; 0 if it is unknown.
+    #[inline]
+    pub(super) fn half_window(&self) -> u32 {
+        if self.widest > TINY_WINDOW { self.widest / 2 } else { self.widest }
     }
 
     /// Returns the sequence space of the segment at `snd_nxt`, if there is one in the send buffer.

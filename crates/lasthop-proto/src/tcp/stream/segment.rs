@@ -94,7 +94,7 @@ impl Stream {
         }
         let in_buffer = data_end.min(self.buffered_end()).saturating_sub(pos) as u32;
         let room = window.saturating_sub(used);
-        let len = self.within_record(pos, in_buffer.min(room).min(self.payload()));
+        let len = self.within_buffer(pos, self.within_record(pos, in_buffer.min(room).min(self.payload())));
         let last = pos + u64::from(len) == data_end;
         let fin = self.is_closed() && last && pos <= data_end && (len > 0 || in_buffer == 0);
         Some(NewData { len, in_buffer, room, fin, again: self.snd_nxt.lt(self.snd_max) })
@@ -107,9 +107,14 @@ impl Stream {
         len == self.payload() && len > 0
             || len > 0 && len == in_buffer && (self.is_idle() || !self.holds_small()) && (fin || !self.is_corked())
             || len > 0 && len >= self.max_snd_wnd / 2 && !self.is_corked()
-            || len > 0 && len < in_buffer && self.is_record_end(self.pos(self.snd_nxt) + u64::from(len))
+            || len > 0 && len < in_buffer && self.ends_part(self.pos(self.snd_nxt) + u64::from(len))
             || len > 0 && again
             || fin && (!self.fin_sent() || again)
+    }
+
+    /// Returns whether a record or a buffer ends at `pos`.
+    fn ends_part(&self, pos: u64) -> bool {
+        self.is_record_end(pos) || self.is_buffer_end(pos)
     }
 
     /// Returns whether `new` fills its window although more data follows: nothing else leaves before an acknowledgment.
@@ -133,6 +138,15 @@ impl Stream {
         };
         let fin = if new.fin { Switch::On } else { Switch::Off };
         let turn = if again { Turn::Again } else { Turn::First };
-        Transmission { seq: self.snd_nxt, len, syn: Switch::Off, fin, push: Switch::Off, joined: Switch::Off, turn, cause }
+        Transmission {
+            seq: self.snd_nxt,
+            len,
+            syn: Switch::Off,
+            fin,
+            push: Switch::Off,
+            joined: Switch::Off,
+            turn,
+            cause,
+        }
     }
 }

@@ -159,7 +159,7 @@ impl Connection {
     #[inline(never)]
     pub(in crate::tcp::connection) fn reserve_for_option(&mut self, now: Instant) {
         let needed = if self.sends_option(now) { FULL } else { 0 };
-        let whole = self.sender.stream().mss() + self.reserved_for_option();
+        let whole = self.sender.stream().full_mss() + self.reserved_for_option();
         // A peer may announce a tiny segment size.
         let reserved = needed.min(whole - 1);
         if let Some(accurate) = &mut self.accurate

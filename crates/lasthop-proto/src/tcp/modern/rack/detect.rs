@@ -116,9 +116,10 @@ impl Reordering {
         duplicates >= self.degree
     }
 
-    /// Records more duplicates than the `out` outstanding segments, which may therefore be reordered.
+    /// Records more duplicates than the `out` outstanding segments, which may therefore be reordered. The degree may
+    /// become smaller (Linux `tcp_check_reno_reordering`).
     pub fn on_surplus(&mut self, out: u32) {
-        self.degree = self.degree.max(out.min(MOST_REORDERING));
+        self.degree = out.min(MOST_REORDERING);
         self.seen = true;
     }
 

@@ -28,7 +28,7 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{ModernConfig, Push, Switch};
+use crate::tcp::config::{ModernConfig, Push, Switch, WindowEdge};
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start};
 use crate::tcp::min_rtt::MinRtt;
@@ -302,7 +302,9 @@ impl Rack {
         if s.admits_next() {
             return None;
         }
-        self.flight.back().map(|last| Hole::of(last, Cause::TailProbe))
+        let last = self.flight.back()?;
+        let is_blocked = self.config.window_edge == WindowEdge::Cut && !self.reaches(s, last);
+        (last.seq() == s.snd_una() || !is_blocked).then(|| Hole::of(last, Cause::TailProbe))
     }
 
     /// Declares a segment lost and notifies the congestion control.
@@ -415,7 +417,7 @@ impl Rack {
             Permit::Trial | Permit::New | Permit::Nothing => return None,
         }
         // Data beyond the peer's window waits, except the oldest segment (RFC 9293 §3.8.6).
-        if sent.seq() != s.snd_una() && sent.end().since(s.snd_una()) > s.snd_wnd() {
+        if sent.seq() != s.snd_una() && !self.reaches(s, &sent) {
             return None;
         }
         let cause = if self.phase.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
@@ -432,9 +434,10 @@ impl Rack {
         let Some(&sent) = self.flight.get(index) else { return false };
         let follows = sent.is_joined() && self.again == (now, sent.seq());
         self.again = (now, sent.end());
-        let more = self.flight.following(index).is_some_and(|next| {
-            next.is_joined() && next.is_waiting() && next.end().since(s.snd_una()) <= s.snd_wnd()
-        });
+        let more = self
+            .flight
+            .following(index)
+            .is_some_and(|next| next.is_joined() && next.is_waiting() && self.reaches(s, next));
         let more = more && self.has_room_behind_next();
         if !more {
             self.flight.part(index);
@@ -442,14 +445,24 @@ impl Rack {
         follows && !more
     }
 
-    /// Returns the part of an outstanding segment that leaves again with at most `payload` bytes. The rest becomes a
-    /// segment of its own (Linux `__tcp_retransmit_skb`).
+    /// Returns whether the peer's window admits a retransmission of `sent`: in part under Linux's rules.
+    fn reaches(&self, s: &Stream, sent: &Sent) -> bool {
+        let last = if self.config.window_edge == WindowEdge::Cut { sent.seq() + 1 } else { sent.end() };
+        last.since(s.snd_una()) <= s.snd_wnd()
+    }
+
+    /// Returns the part of an outstanding segment that leaves again: as much as a segment carries, and as the peer's
+    /// window admits. The rest becomes a segment of its own (Linux `__tcp_retransmit_skb`).
     #[inline]
-    pub fn fit(&mut self, (seq, end): (Seq, Seq), payload: u32) -> (Seq, Seq) {
-        if end.since(seq) <= payload {
+    pub fn fit(&mut self, s: &Stream, (seq, end): (Seq, Seq)) -> (Seq, Seq) {
+        let most = s.payload() + u32::from(s.ends_with_fin(end));
+        let room = s.snd_wnd().saturating_sub(seq.since(s.snd_una()));
+        let cuts = room > 0 && self.config.window_edge == WindowEdge::Cut;
+        let most = if cuts { most.min(room) } else { most };
+        if end.since(seq) <= most {
             return (seq, end);
         }
-        self.split(seq, seq + payload)
+        self.split(seq, seq + most)
     }
 
     #[cold]
@@ -506,7 +519,7 @@ impl Rack {
         match again {
             None => {
                 // PSH at the end of a burst belongs to the transmission, at the end of the written data to the bytes.
-                let lasts = sent.turn == Turn::Probe || s.pos(end) > s.queued();
+                let lasts = sent.turn == Turn::Probe || s.pos(end) > s.queued() || s.is_marked(s.pos(end));
                 let push = if lasts { sent.push } else { Switch::Off };
                 self.flight.push((seq, end), push, now, snapshot);
                 if sent.joined.is_on() {

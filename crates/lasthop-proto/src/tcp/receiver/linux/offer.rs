@@ -63,9 +63,17 @@ impl Receiver {
             Some(tuning) => {
                 let unit = 1 << self.window_shift;
                 let (window, fill) = tuning.window(self.holdings(linux.mss()), linux.mss(), unit);
-                (window.next_multiple_of(unit).min(0xffff << self.window_shift), fill)
+                let window = if unit == 1 { self.unscaled(window, linux.mss()) } else { window.next_multiple_of(unit) };
+                (window.min(0xffff << self.window_shift), fill)
             }
         }
+    }
+
+    /// Returns the window to offer without scaling, for `room` bytes of data: the current one, unless whole segments of
+    /// `mss` bytes can be added to it or it does not fit (`__tcp_select_window`).
+    fn unscaled(&self, room: u32, mss: u32) -> u32 {
+        let (current, mss) = (self.offered(), mss.max(1));
+        if current <= room.saturating_sub(mss) || current > room { room - room % mss } else { current }
     }
 
     /// Returns the right edge of the window in the segment being sent, a multiple of the field's unit; `None` for
