@@ -344,6 +344,7 @@ impl Stream {
     #[inline]
     pub fn sleep(&mut self) {
         self.end_write();
+        self.merge_buffers();
         self.blocks = None;
         self.awake = Switch::Off;
     }

@@ -56,7 +56,13 @@ impl Connection {
             self.take_ack(now, packet, segment);
             self.establish(now);
         } else {
-            // Simultaneous open: the SYN is retransmitted, this time with an acknowledgment.
+            // Simultaneous open: the SYN is retransmitted, this time with an acknowledgment. Linux scales its window even
+            // if the peer does not (`tcp_rcv_synsent_state_process`).
+            if self.receiver.is_linux()
+                && let Some(shift) = self.config.receiver.offered_scale()
+            {
+                self.receiver.window_shift = shift.min(14);
+            }
             self.sender.answer_syn();
             self.state = State::SynReceived;
         }

@@ -19,14 +19,11 @@ impl Connection {
         const KINDS: Flags = Flags::ACK.with(Flags::RST).with(Flags::SYN);
         let mut segment = *segment;
         let seq_len = packet.seq_len();
-        if !segment.flags.meets(KINDS) {
-            return;
-        }
         if self.state == State::SynReceived && self.side == Side::Acceptor {
             if !self.completes_request(now, packet, &mut segment, seq_len) {
                 return;
             }
-        } else if !self.validates(now, packet, &segment, seq_len) {
+        } else if !segment.flags.meets(KINDS) || !self.validates(now, packet, &segment, seq_len) {
             return;
         }
         if !segment.flags.has(Flags::ACK) {
@@ -42,11 +39,19 @@ impl Connection {
             self.note_timestamp(&segment);
             self.check_third_ack(packet, &segment);
             self.establish(now);
+            if segment.flags.has(Flags::SYN) {
+                // The SYN of a simultaneous open arrives twice.
+                self.receiver.answer_old(segment.seq, segment.seq + 1);
+            }
         }
         if self.brings_data_only(packet, &segment) {
             self.note_timestamp(&segment);
         } else {
             let is_old = segment.ack.lt(self.sender.stream().snd_una());
+            if is_old && self.is_too_old(segment.ack) {
+                self.challenge(now);
+                return;
+            }
             if self.take_ack(now, packet, &segment) == AckVerdict::Implausible {
                 self.challenge(now);
                 return;
@@ -62,6 +67,14 @@ impl Connection {
             let srtt = self.sender.stream().rtt().srtt();
             self.receiver.settle_again(now, srtt);
         }
+    }
+
+    /// Returns whether an acknowledgment is older than anything that was acknowledged so far (`tcp_ack`).
+    fn is_too_old(&self, ack: Seq) -> bool {
+        let s = self.sender.stream();
+        // The answered SYN of a request does not count.
+        let acked = s.una_pos() - u64::from(self.side == Side::Acceptor);
+        u64::from(s.snd_una().since(ack)) > acked
     }
 
     /// Returns whether a segment passes the checks of `tcp_validate_incoming`. Answers it otherwise.

@@ -66,7 +66,7 @@ impl Connection {
     }
 
     fn answer_for_record(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
-        if packet.len > 0 && !segment.flags.has(Flags::SYN) || self.may_answer(now) {
+        if packet.seq_len() > 0 && !segment.flags.has(Flags::SYN) || self.may_answer(now) {
             self.receiver.ack_now();
         }
     }

@@ -280,6 +280,11 @@ impl Flight {
         }
     }
 
+    /// Returns the index of the segment after another.
+    pub const fn after(&self, index: Index) -> Index {
+        Index(index.0 + 1)
+    }
+
     /// Returns the segment after another.
     pub fn following(&self, index: Index) -> Option<&Sent> {
         self.get(Index(index.0 + 1))
@@ -512,7 +517,7 @@ impl Flight {
             return;
         }
         let Some(first) = self.segments.get_mut(at) else { return };
-        let second = Sent { seq: middle, joined: false, ..*first };
+        let second = Sent { seq: middle, joined: true, ..*first };
         (first.end, first.pushed) = (middle, false);
         self.segments.insert(at + 1, second);
         self.sort_until(index.0 + 1);
@@ -528,6 +533,27 @@ impl Flight {
         self.lost += u32::from(second.is_lost());
         self.resent += u32::from(second.is_resent());
         self.waiting += u32::from(second.is_waiting());
+    }
+
+    /// Merges a segment with the one behind it, for a retransmission (Linux `tcp_collapse_retrans`).
+    pub fn merge(&mut self, index: Index) {
+        self.sort_until(index.0 + 2);
+        let next = index.0 + 1;
+        let Some(at) = next.checked_sub(self.base).filter(|at| *at > 0).map(|at| at as usize) else { return };
+        let Some(second) = self.segments.remove(at) else { return };
+        if let Some(first) = self.segments.get_mut(at - 1) {
+            first.end = second.end;
+            first.pushed |= second.pushed;
+            first.transmissions = first.transmissions.max(second.transmissions);
+        }
+        self.holes.retain(|hole| *hole != next);
+        self.holes.iter_mut().filter(|hole| **hole > next).for_each(|hole| *hole -= 1);
+        self.sorted -= 1;
+        self.waiting_from -= u64::from(self.waiting_from > index.0 && self.waiting_from > self.base);
+        self.sacked -= u32::from(second.is_sacked());
+        self.lost -= u32::from(second.is_lost());
+        self.resent -= u32::from(second.is_resent());
+        self.waiting -= u32::from(second.is_waiting());
     }
 
     /// Returns whether every count is correct, and every order holds.

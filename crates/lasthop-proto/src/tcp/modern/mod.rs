@@ -210,7 +210,13 @@ impl Sending for Modern {
             && let Some(hole) = rack.next_hole(s, now)
         {
             let (seq, end) = rack.fit(s, hole.span);
-            let push = if end == hole.span.1 { hole.push } else { Switch::Off };
+            let push = if end.lt(hole.span.1) {
+                Switch::Off
+            } else if end == hole.span.1 {
+                hole.push
+            } else {
+                rack.push_at(seq)
+            };
             return Some(Transmission { push, ..s.segment(seq, end, hole.why) });
         }
         run.next_in_order(rack, s, now)

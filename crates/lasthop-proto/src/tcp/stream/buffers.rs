@@ -1,6 +1,7 @@
 //! Buffers in which written data waits, if the peer's window is narrow (Linux `tcp_sendmsg_locked`). A buffer holds at
-//! most half of the widest window that the peer has offered, and segments do not cross its end. With wider windows,
-//! buffers are as large as segmentation offload permits, and their ends do not matter.
+//! most half of the widest window that the peer has offered, and segments that leave while the application writes do
+//! not cross its end. Later, buffers are merged (`tcp_grow_skb`). With wider windows, buffers are as large as
+//! segmentation offload permits, and their ends do not matter.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,6 +21,8 @@ pub(super) struct Buffers {
     /// Position at which a buffer starts; others follow.
     start: u64,
     size: u64,
+    /// True until the segments have left that the last write permits.
+    is_writing: bool,
     /// Position up to which data was pushed (`pushed_seq`).
     pushed: u64,
     /// Ends of buffers that carry PSH because more than half of the window was written since the last (`forced_push`).
@@ -51,20 +54,22 @@ impl Stream {
         let size = (half / payload).max(1) * payload;
         let mut buffers = match self.buffers.take() {
             Some(buffers) => buffers,
-            None => Box::new(Buffers { start: written, size, pushed: written, marks: VecDeque::new() }),
+            None => {
+                let marks = VecDeque::new();
+                Box::new(Buffers { start: written, size, is_writing: true, pushed: written, marks })
+            }
         };
         // Data is added to the last buffer, unless all of it has left or it is full.
         let last = written - (written - buffers.start.min(written)) % buffers.size;
         if sent > last || size != buffers.size {
             (buffers.start, buffers.size) = (last.max(sent).min(written), size);
         }
-        let (end, una) = (written + bytes, self.una_pos);
-        while buffers.marks.front().is_some_and(|mark| *mark <= una) {
-            buffers.marks.pop_front();
-        }
+        buffers.is_writing = sent >= written;
+        buffers.marks.clear();
+        let end = written + bytes;
         let mut at = buffers.end(written);
         while at <= end && buffers.marks.len() < MOST_MARKS {
-            if at > buffers.pushed + half {
+            if at > buffers.pushed + u64::from(self.widest / 2) {
                 buffers.marks.push_back(at);
                 buffers.pushed = at;
             }
@@ -74,10 +79,24 @@ impl Stream {
         self.buffers = Some(buffers);
     }
 
+    /// Records that the segments have left that the last write permits.
+    #[inline]
+    pub(super) fn merge_buffers(&mut self) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.is_writing = false;
+        }
+    }
+
+    /// Returns the buffers, while segments do not cross their ends.
+    #[inline]
+    fn separate_buffers(&self) -> Option<&Buffers> {
+        self.buffers.as_deref().filter(|buffers| buffers.is_writing)
+    }
+
     /// Returns `len` bytes at `pos`, or those before the end of the buffer.
     #[inline]
     pub(super) fn within_buffer(&self, pos: u64, len: u32) -> u32 {
-        match &self.buffers {
+        match self.separate_buffers() {
             None => len,
             Some(buffers) => (buffers.end(pos) - pos).min(len.into()) as u32,
         }
@@ -86,12 +105,12 @@ impl Stream {
     /// Returns whether a buffer ends at `pos`.
     #[inline]
     pub fn is_buffer_end(&self, pos: u64) -> bool {
-        self.buffers.as_ref().is_some_and(|buffers| pos > buffers.start && buffers.end(pos) == pos + buffers.size)
+        self.separate_buffers().is_some_and(|buffers| pos > buffers.start && buffers.end(pos) == pos + buffers.size)
     }
 
     /// Returns whether data that ends at `pos` carries PSH because a buffer with PSH ends there.
     #[inline]
     pub fn is_marked(&self, pos: u64) -> bool {
-        self.buffers.as_ref().is_some_and(|buffers| buffers.marks.contains(&pos))
+        self.separate_buffers().is_some_and(|buffers| buffers.marks.contains(&pos))
     }
 }

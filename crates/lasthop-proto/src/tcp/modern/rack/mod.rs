@@ -459,15 +459,44 @@ impl Rack {
         let room = s.snd_wnd().saturating_sub(seq.since(s.snd_una()));
         let cuts = room > 0 && self.config.window_edge == WindowEdge::Cut;
         let most = if cuts { most.min(room) } else { most };
-        if end.since(seq) <= most {
-            return (seq, end);
+        match end.since(seq) {
+            len if len > most => self.split(seq, seq + most),
+            len if len < most && cuts => (seq, self.merge(s, seq, most)),
+            _ => (seq, end),
         }
-        self.split(seq, seq + most)
+    }
+
+    /// Returns whether the segment at `seq` carries PSH.
+    pub fn push_at(&self, seq: Seq) -> Switch {
+        let sent = self.flight.find(seq).and_then(|index| self.flight.get(index));
+        if sent.is_some_and(Sent::is_pushed) { Switch::On } else { Switch::Off }
+    }
+
+    /// Merges the short segment at `seq` with those behind it, as long as they leave as one of at most `most` bytes
+    /// (Linux `tcp_retrans_try_collapse`). Returns the end of the result.
+    #[cold]
+    fn merge(&mut self, s: &Stream, seq: Seq, most: u32) -> Seq {
+        let Some(index) = self.flight.find(seq) else { return seq };
+        let is_single = |flight: &Flight, index| !flight.following(index).is_some_and(Sent::is_joined);
+        loop {
+            let (Some(first), Some(next)) = (self.flight.get(index), self.flight.following(index)) else { break };
+            let fin = u32::from(s.ends_with_fin(next.end()));
+            let fits = next.end().since(first.seq()) <= most + fin && next.end().since(s.snd_una()) <= s.snd_wnd() + fin;
+            let alone = !first.is_joined() && !next.is_joined() && is_single(&self.flight, self.flight.after(index));
+            if next.is_sacked() || !fits || !alone {
+                break;
+            }
+            self.flight.merge(index);
+        }
+        self.flight.get(index).map_or(seq, Sent::end)
     }
 
     #[cold]
     fn split(&mut self, seq: Seq, middle: Seq) -> (Seq, Seq) {
         if let Some(index) = self.flight.find(seq) {
+            if self.flight.get(index).is_some_and(|sent| sent.end() == self.again.1) {
+                self.again.1 = middle;
+            }
             self.flight.split(index, middle);
         }
         (seq, middle)
