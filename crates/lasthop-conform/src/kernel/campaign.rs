@@ -11,8 +11,13 @@ use crate::lasthop::{Lasthop, Model};
 /// Number of runs on the kernel: cases that differ are repeated, since a busy machine delays segments.
 const ATTEMPTS: u8 = 3;
 
-/// Phases of the kernel's clock, in microseconds. The kernel's own is unknown: one of them has to give its segments.
-const PHASES: [u64; 4] = [500, 1500, 2500, 3500];
+/// Number of phases of the kernel's clock, a millisecond apart. The kernel's own is unknown: one of them has to give its
+/// segments. Together they span a slot of the timer wheel's second level, eight ticks of 4 ms, to which timeouts from
+/// 252 ms on are rounded.
+const PHASES: u64 = 32;
+
+/// First phase.
+const FIRST_PHASE: Duration = Duration::from_micros(500);
 
 /// Maximum number of rounds in which a case is shortened.
 const ROUNDS: u8 = 8;
@@ -120,8 +125,8 @@ impl Campaign<'_> {
     /// Returns the difference that comes latest among all phases; `None` if the segments are the same under one.
     fn mismatch(&self, case: &Case, run: &KernelRun) -> Option<Mismatch> {
         let mut latest: Option<Mismatch> = None;
-        for phase in PHASES {
-            let model = Model { phase: Duration::from_micros(phase), ..self.model };
+        for phase in 0..PHASES {
+            let model = Model { phase: FIRST_PHASE + Duration::from_millis(phase), ..self.model };
             let sent = observe(case, &mut Lasthop::new(model));
             let mismatch = compare(case, &run.sent, &sent, self.with_push)?;
             if latest.as_ref().is_none_or(|latest| latest.at < mismatch.at) {

@@ -80,6 +80,8 @@ pub struct Receiver {
     most_blocks: u8,
     /// Duplicate data to be reported (RFC 2883).
     duplicate: Option<SackBlock>,
+    /// Duplicate data in the last segment: all segments of a batch report the same.
+    reported: Option<SackBlock>,
     marks: Marks,
     /// Acknowledgment ratio requested by the peer, under acknowledgment congestion control.
     ratio: Option<AckRatio>,
@@ -114,6 +116,7 @@ impl Receiver {
             due: AckDue::No,
             sack: Switch::Off,
             duplicate: None,
+            reported: None,
             marks,
             ratio: None,
             window_shift: 0,

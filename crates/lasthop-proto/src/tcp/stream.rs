@@ -450,7 +450,10 @@ impl Stream {
     /// retransmission), except in ns-2.
     #[inline]
     pub fn time(&mut self, now: Instant, seq: Seq, end: Seq) {
-        if seq.lt(self.snd_max) && self.config.common.rtt_rule != RttRule::Ns2 {
+        if self.una_pos == 0 && self.retries == 0 && self.config.common.rtt_rule == RttRule::Linux {
+            // A SYN that answers another does not count as a retransmission.
+            self.timed = self.timed.or(Some((end, now)));
+        } else if seq.lt(self.snd_max) && self.config.common.rtt_rule != RttRule::Ns2 {
             self.timed = None;
         } else if end.gt(self.snd_max) && self.timed.is_none() {
             self.timed = Some((end, now));
@@ -491,6 +494,11 @@ impl Stream {
     /// Sends the SYN again, to answer the peer's in a simultaneous open.
     pub fn repeat_syn(&mut self) {
         self.snd_nxt = self.iss;
+    }
+
+    /// Measures the round trip from the next SYN on.
+    pub fn retime_syn(&mut self) {
+        self.timed = None;
     }
 
     /// Advances `snd_una` to `ack`, takes the round-trip sample and handles the timer. Returns the sequence space

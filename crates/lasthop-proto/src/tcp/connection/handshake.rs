@@ -63,6 +63,7 @@ impl Connection {
             {
                 self.receiver.window_shift = shift.min(14);
             }
+            self.sender.stream_mut().retime_syn();
             self.sender.answer_syn();
             self.state = State::SynReceived;
         }

@@ -44,7 +44,7 @@ impl Connection {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
-        let Some(Transmission { seq, len, cause, turn, syn, fin, push, .. }) = transmission else {
+        let Some(Transmission { seq, len, cause, turn, syn, fin, push, joined }) = transmission else {
             if let Some(keepalive) = &mut self.keepalive
                 && keepalive.due.is_on()
             {
@@ -67,6 +67,7 @@ impl Connection {
         if push.is_on() {
             flags = flags.with(Flags::PSH);
         }
+        self.receiver.begin_segment(joined);
         self.put_segment(now, place, (seq, len), flags, Some(turn), cause);
         if turn != Turn::Probe {
             place.super_segment = self.sender.super_segment();

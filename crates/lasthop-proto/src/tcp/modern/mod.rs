@@ -217,7 +217,7 @@ impl Sending for Modern {
             } else {
                 rack.push_at(seq)
             };
-            return Some(Transmission { push, ..s.segment(seq, end, hole.why) });
+            return Some(Transmission { push, joined: hole.joined, ..s.segment(seq, end, hole.why) });
         }
         run.next_in_order(rack, s, now)
     }

@@ -55,7 +55,7 @@ impl Run {
         }
         let new = s.new_data(s.flow_window())?;
         if !(s.permits(&new)
-            || rack.is_probing()
+            || new.len > 0 && rack.is_probing()
             || new.len > 0 && new.len == new.room && self.is_cut_at_the_edge(rack, s, now))
         {
             s.wait_for_window(now, &new, true);

@@ -3,6 +3,7 @@
 use super::Receiver;
 use crate::packet::{SackBlock, SackBlocks};
 use crate::seq::Seq;
+use crate::tcp::config::Switch;
 
 /// Blocks in the order in which Linux reports them: each arrival moves the block that it creates or extends to the
 /// front, whether or not an acknowledgment follows.
@@ -110,6 +111,16 @@ impl Receiver {
         self.duplicate.map(|block| block.left)
     }
 
+    /// Prepares the blocks of a data segment. Segmentation offload repeats the options of a batch on each segment.
+    #[inline]
+    pub fn begin_segment(&mut self, joined: Switch) {
+        if !joined.is_on() {
+            self.reported = None;
+        } else if self.reported.is_some() {
+            self.duplicate = self.reported;
+        }
+    }
+
     /// Returns the bytes that SACK blocks will take in the next segment, padding included.
     pub fn blocks_len(&self) -> u8 {
         if !self.has_blocks() {
@@ -137,7 +148,8 @@ impl Receiver {
             *blocks = early;
             return;
         }
-        if let Some(duplicate) = self.duplicate.take() {
+        self.reported = self.duplicate.take();
+        if let Some(duplicate) = self.reported {
             blocks.push(duplicate);
         }
         let most = usize::from(self.most_blocks);

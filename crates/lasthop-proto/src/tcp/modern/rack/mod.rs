@@ -120,6 +120,8 @@ pub struct Hole {
     pub span: (Seq, Seq),
     /// On if it carries PSH.
     pub push: Switch,
+    /// On if it leaves together with the one before.
+    pub joined: Switch,
     /// Reason for the retransmission.
     pub why: Cause,
 }
@@ -129,6 +131,7 @@ impl Hole {
         Self {
             span: (sent.seq(), sent.end()),
             push: if sent.is_pushed() { Switch::On } else { Switch::Off },
+            joined: Switch::Off,
             why: cause,
         }
     }
@@ -422,17 +425,19 @@ impl Rack {
         }
         let cause = if self.phase.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
         let mut hole = Hole::of(&sent, cause);
-        if self.config.push == Push::Bursts && self.ends_batch(s, now, index) {
-            hole.push = Switch::On;
+        if self.config.push == Push::Bursts {
+            let follows = sent.is_joined() && self.again == (now, sent.seq());
+            let ends = self.ends_batch(s, now, index);
+            hole.joined = if follows { Switch::On } else { Switch::Off };
+            hole.push = if follows && ends { Switch::On } else { hole.push };
         }
         Some(hole)
     }
 
-    /// Returns whether the segment that leaves again is the last of several of one batch (Linux: of one buffer, which
-    /// leaves with PSH).
+    /// Returns whether the segment that leaves again is the last of its batch (Linux: of one buffer; if there are
+    /// several segments, the last carries PSH).
     fn ends_batch(&mut self, s: &Stream, now: Instant, index: Index) -> bool {
         let Some(&sent) = self.flight.get(index) else { return false };
-        let follows = sent.is_joined() && self.again == (now, sent.seq());
         self.again = (now, sent.end());
         let more = self
             .flight
@@ -442,7 +447,7 @@ impl Rack {
         if !more {
             self.flight.part(index);
         }
-        follows && !more
+        !more
     }
 
     /// Returns whether the peer's window admits a retransmission of `sent`: in part under Linux's rules.
@@ -481,9 +486,10 @@ impl Rack {
         loop {
             let (Some(first), Some(next)) = (self.flight.get(index), self.flight.following(index)) else { break };
             let fin = u32::from(s.ends_with_fin(next.end()));
+            let has_data = next.end().since(next.seq()) > fin;
             let fits = next.end().since(first.seq()) <= most + fin && next.end().since(s.snd_una()) <= s.snd_wnd() + fin;
             let alone = !first.is_joined() && !next.is_joined() && is_single(&self.flight, self.flight.after(index));
-            if next.is_sacked() || !fits || !alone {
+            if next.is_sacked() || !(has_data && fits && alone) {
                 break;
             }
             self.flight.merge(index);
