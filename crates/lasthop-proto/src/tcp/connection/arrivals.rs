@@ -3,7 +3,6 @@
 use super::{Connection, Reset, State};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
-use crate::seq::Seq;
 use crate::tcp::ack::{Ack, AckVerdict, Incoming};
 use crate::tcp::config::Switch;
 use crate::tcp::receiver::Arrival;
