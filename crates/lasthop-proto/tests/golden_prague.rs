@@ -124,7 +124,8 @@ fn marks_are_counted() {
             data += u64::from(packet.len > 0);
             marked += u64::from(packet.len > 0 && packet.ecn == Ecn::Ce);
         }
-        assert!(data == 300 && marked > 60, "{data} {marked}");
+        // Segments are shorter for the option of accurate ECN.
+        assert!((300..=304).contains(&data) && marked > 60, "{data} {marked}");
         assert_eq!(*MARKED.lock().unwrap(), marked, "{delayed_ack:?}, {mode:?}");
         assert!(path.sent.iter().skip(3).all(|sent| sent.2.ecn == Ecn::Ect1), "{mode:?}");
         if mode == EcnMode::Accurate {
