@@ -48,6 +48,8 @@ pub(super) struct Pending {
     call: Call,
     /// Time at which it is to return.
     end: Option<Instant>,
+    /// Time of the call.
+    start: Instant,
     /// Bytes written so far.
     written: u64,
     has_begun: bool,
@@ -78,7 +80,9 @@ impl Run<'_> {
             Time::Absolute(_) | Time::AbsoluteRange(..) => Instant::ZERO + end,
             Time::Relative(_) | Time::RelativeRange(..) | Time::Any => self.clock.base() + end,
         });
-        let mut pending = Pending { line, has_failed: false, call: call.clone(), end, written: 0, has_begun: false };
+        let start = self.clock.now;
+        let mut pending =
+            Pending { line, has_failed: false, call: call.clone(), end, start, written: 0, has_begun: false };
         let outcome = self.attempt(&mut pending);
         match outcome {
             Outcome::Blocks if end.is_some() => {
@@ -102,7 +106,8 @@ impl Run<'_> {
         }
         let concluded = self.conclude(&pending.call, outcome).and_then(|()| {
             let Some(end) = pending.end else { return Ok(()) };
-            let tolerance = self.plan.tolerance.of(Duration::ZERO);
+            // As in packetdrill, it derives from the time between call and return.
+            let tolerance = self.plan.tolerance.of(end.since(pending.start));
             let now = self.clock.now;
             if end.since(now) <= tolerance && now.since(end) <= tolerance {
                 return Ok(());
