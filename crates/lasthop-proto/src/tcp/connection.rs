@@ -417,6 +417,9 @@ impl Node<()> for Connection {
             self.take_due(now);
         }
         self.sender.on_timer(now);
+        if self.state == State::SynSent {
+            self.repeat_syn_evenly(now);
+        }
         self.receiver.on_timer(now);
         if self.sender.given_up() && self.state != State::Closed {
             self.finish(Event::Aborted);

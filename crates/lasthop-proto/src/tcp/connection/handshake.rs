@@ -3,8 +3,11 @@
 use super::{ACK_RATIO, Connection, Extras, LEAST_MSS, Reset, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Flags, Packet, Segment};
-use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
+use crate::tcp::config::{EcnMode, HandshakeAck, RttRule, Switch};
 use crate::time::Instant;
+
+/// Number of timeouts of a SYN before the timeout doubles.
+const LINEAR_TIMEOUTS: u32 = 4;
 
 impl Connection {
     pub(super) fn on_listen(&mut self, packet: &Packet, segment: &Segment) {
@@ -82,6 +85,18 @@ impl Connection {
         self.challenges = 0;
         self.state = State::Established;
         self.sender.report(Event::Established);
+    }
+
+    /// Keeps the interval of the first retransmissions of a SYN: with RTT estimation like Linux's, timeouts do not
+    /// double before the fifth (`net.ipv4.tcp_syn_linear_timeouts`).
+    #[cold]
+    pub(super) fn repeat_syn_evenly(&mut self, now: Instant) {
+        let s = self.sender.stream_mut();
+        let is_linear = s.config().rtt_rule == RttRule::Linux && s.syn_retries() <= LINEAR_TIMEOUTS;
+        if is_linear && s.rtt().backoff() > 1 {
+            s.rtt_mut().end_backoff();
+            s.restart_timer(now);
+        }
     }
 
     /// Adopts the options that both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
