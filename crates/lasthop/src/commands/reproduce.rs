@@ -60,7 +60,7 @@ fn list(args: &ReproduceArgs) -> Result<(), Error> {
 
 /// Formats a duration: `40 s`, `3 min`.
 fn rough(seconds: f64) -> String {
-    if seconds < 90.0 { format!("{:.0} s", seconds.ceil()) } else { format!("{:.0} min", (seconds / 60.0).ceil()) }
+    if seconds < 180.0 { format!("{:.0} s", seconds.ceil()) } else { format!("{:.0} min", (seconds / 60.0).ceil()) }
 }
 
 fn reproduce(name: &str, args: &ReproduceArgs) -> Result<(), Error> {
