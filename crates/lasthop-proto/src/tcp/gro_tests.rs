@@ -83,7 +83,7 @@ fn ends_of_writes_and_short_segments_end_a_merged_one() {
     assert_eq!(lengths(gro.take(at(10), &data(0, MSS, Flags::PSH))), [(MSS, 1)]);
     assert!(lengths(gro.take(at(10), &data(1, 100, Flags::default()))).is_empty());
     let next = Packet { len: 101, ..data(1, 0, Flags::default()) };
-    let next = with(next, |segment| segment.seq = segment.seq + 100);
+    let next = with(next, |segment| segment.seq += 100);
     assert_eq!(lengths(gro.take(at(10), &next)), [(100, 1)]);
 }
 
