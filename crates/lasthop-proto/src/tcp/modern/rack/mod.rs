@@ -487,7 +487,8 @@ impl Rack {
             let (Some(first), Some(next)) = (self.flight.get(index), self.flight.following(index)) else { break };
             let fin = u32::from(s.ends_with_fin(next.end()));
             let has_data = next.end().since(next.seq()) > fin;
-            let fits = next.end().since(first.seq()) <= most + fin && next.end().since(s.snd_una()) <= s.snd_wnd() + fin;
+            let fits =
+                next.end().since(first.seq()) <= most + fin && next.end().since(s.snd_una()) <= s.snd_wnd() + fin;
             let alone = !first.is_joined() && !next.is_joined() && is_single(&self.flight, self.flight.after(index));
             if next.is_sacked() || !(has_data && fits && alone) {
                 break;
