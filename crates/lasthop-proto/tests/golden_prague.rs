@@ -129,7 +129,7 @@ fn marks_are_counted() {
         assert_eq!(*MARKED.lock().unwrap(), marked, "{delayed_ack:?}, {mode:?}");
         assert!(path.sent.iter().skip(3).all(|sent| sent.2.ecn == Ecn::Ect1), "{mode:?}");
         if mode == EcnMode::Accurate {
-            assert_eq!(path.ends[0].info().delivered_ce, marked as u32);
+            assert_eq!(path.ends[0].info().accurate.delivered_ce, marked as u32);
             continue;
         }
         let echoes = path.of(Side::Acceptor, false).filter(|ack| ack.tcp().unwrap().flags.has(Flags::ECE)).count();

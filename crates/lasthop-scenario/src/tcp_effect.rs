@@ -129,7 +129,7 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
 
 /// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
 /// `hystart` and `congestion`) are checked when they are read.
-const NEEDS: [(Key, Need); 35] = [
+const NEEDS: [(Key, Need); 37] = [
     (
         Keys::paws,
         Need { holds: |c| c.common.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] },

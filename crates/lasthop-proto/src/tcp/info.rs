@@ -54,11 +54,7 @@ pub struct TcpInfo {
     pub dsack_dups: u64,
     /// Segments delivered since the start, the SYN included.
     pub delivered: u64,
-    /// Packets that the peer reported as marked, under accurate ECN.
-    pub delivered_ce: u32,
-    /// Marked packets that arrived, under accurate ECN.
-    pub received_ce: u32,
-    /// Further state of accurate ECN.
+    /// State of accurate ECN.
     pub accurate: AccurateInfo,
     /// Rate, in bytes per second, at which segments are paced, or would be if the control does not pace.
     pub pacing_rate: u64,
@@ -95,6 +91,10 @@ pub struct OptionsInfo {
 pub struct AccurateInfo {
     /// On if both ends have negotiated it.
     pub is_used: bool,
+    /// Packets that the peer reported as marked.
+    pub delivered_ce: u32,
+    /// Marked packets that arrived.
+    pub received_ce: u32,
     /// Bytes that the peer reported as delivered.
     pub delivered_bytes: [u32; 3],
     /// Bytes that arrived.
@@ -161,9 +161,10 @@ impl TcpInfo {
             total_retrans: 0,
             dsack_dups: 0,
             delivered: u64::from(!s.is_opening()),
-            delivered_ce: s.feedback().map_or(0, |feedback| feedback.marked),
-            received_ce: 0,
-            accurate: AccurateInfo::default(),
+            accurate: AccurateInfo {
+                delivered_ce: s.feedback().map_or(0, |feedback| feedback.marked),
+                ..AccurateInfo::default()
+            },
             pacing_rate: 0,
             snd_wnd: s.snd_wnd(),
             bytes_acked: s.pos(s.snd_una()),

@@ -182,8 +182,8 @@ impl Drill {
                 "received_bytes" => format!("{:?}", info.accurate.received_bytes).replace(' ', ""),
                 "failures" => info.accurate.failures.to_string(),
                 "snd_mss" => info.snd_mss.to_string(),
-                "delivered_ce" => info.delivered_ce.to_string(),
-                "received_ce" => info.received_ce.to_string(),
+                "delivered_ce" => info.accurate.delivered_ce.to_string(),
+                "received_ce" => info.accurate.received_ce.to_string(),
                 _ => panic!("unknown value `{name}`"),
             };
             assert!(found == value, "{name}: expected {value}, found {found}");

@@ -122,7 +122,7 @@ impl Line {
         let value = records(VALUES).find(is_own).and_then(|row| row[4].parse().ok());
         let point = point.published(GOODPUT, value);
         // The authors' TCP did not send single packets.
-        if self.transport == Transport::Tcp && self.losing == Losing::Singles { point.beside() } else { point }
+        if self.transport == Transport::Tcp && self.losing == Losing::Packets { point.beside() } else { point }
     }
 
     /// Returns the errors of the hop.

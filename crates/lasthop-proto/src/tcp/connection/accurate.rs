@@ -303,9 +303,10 @@ impl Connection {
         let (Some(accurate), Some(feedback)) = (&self.accurate, self.sender.stream().feedback()) else { return };
         let Feedback { seen, bytes, .. } = *feedback;
         let invalid = if seen == Seen::Invalid { failure::OPTION_RECEIVED } else { 0 };
-        info.received_ce = accurate.received;
         info.accurate = AccurateInfo {
             is_used: true,
+            delivered_ce: info.accurate.delivered_ce,
+            received_ce: accurate.received,
             delivered_bytes: bytes,
             received_bytes: accurate.counting.bytes(),
             failures: accurate.failures | invalid,
