@@ -322,12 +322,12 @@ fn a_segment_longer_than_any_packet_is_ignored() {
     }
 }
 
-/// An idle connection is small, so that a simulation can hold 10,000 of them (at most 2 KiB each).
+/// An idle connection is small, so that a simulation can hold 10,000 of them (at most 2.25 KiB each).
 #[test]
 fn an_idle_modern_connection_is_small() {
     // One end has sent and keeps RACK's state; congestion control has an allocation of its own.
     let today = 2 * size_of::<Connection>() + size_of::<Rack>();
-    assert!(today <= 2048, "{today}: {} and {}", size_of::<Connection>(), size_of::<Rack>());
+    assert!(today <= 2304, "{today}: {} and {}", size_of::<Connection>(), size_of::<Rack>());
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn flows_and_links_have_their_own_numbers() {
         ["download#1", "download#2"]
     );
     for flow in flows {
-        assert_eq!(keys(flow), ["flow", "kind", "from", "to", "measures"]);
+        assert_eq!(keys(flow), ["flow", "kind", "from", "to", "measures", "tcp_info"]);
         assert_eq!(
             (&flow["kind"], &flow["from"], &flow["to"]),
             (&"transfer".into(), &"server".into(), &"phone".into())

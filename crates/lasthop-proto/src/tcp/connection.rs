@@ -99,6 +99,26 @@ struct Watch {
     window: (u32, u32),
 }
 
+/// Count of challenge acknowledgments.
+#[derive(Clone, Copy, Debug)]
+struct Challenges {
+    /// Start of the count.
+    since: Instant,
+    /// Number sent since.
+    sent: u8,
+}
+
+/// End of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    /// End of the wait for stray segments or for the peer's FIN; [`Instant::FAR_FUTURE`] without one.
+    time_wait: Instant,
+    /// On if the application reads no more.
+    released: Switch,
+    /// Window field of acknowledgments once a short record has replaced the socket.
+    record_window: Option<u16>,
+}
+
 /// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number; the
 /// connection handles only lengths.
 #[derive(Clone, Debug)]
@@ -129,26 +149,18 @@ pub struct Connection {
     plain: Switch,
     /// Latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
-    /// End of the wait for stray segments or for the peer's FIN; [`Instant::FAR_FUTURE`] without one.
-    time_wait: Instant,
+    ending: Ending,
     /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
     reset: Option<Reset>,
     watch: Watch,
-    /// Start of the current count of challenge acknowledgments.
-    challenged_at: Instant,
-    /// Number of challenge acknowledgments since.
-    challenges: u8,
+    challenges: Challenges,
     /// Probes of an idle connection, if enabled.
     keepalive: Option<Box<KeepaliveState>>,
-    /// On if the application reads no more.
-    released: Switch,
     /// Receive offload of the host, if enabled.
     offload: Option<Box<Offload>>,
     /// Timestamps of the first and the last SYN of this end.
     syn_stamps: (u32, u32),
-    /// Window field of acknowledgments once a short record has replaced the socket.
-    record_window: Option<u16>,
 }
 
 impl Connection {
@@ -172,17 +184,14 @@ impl Connection {
             extras: Extras::Any,
             plain: Switch::Off,
             ts_recent: 0,
-            time_wait: Instant::FAR_FUTURE,
+            ending: Ending { time_wait: Instant::FAR_FUTURE, released: Switch::Off, record_window: None },
             own_ack: Switch::Off,
             reset: None,
             watch: Watch { is_on: watch, window: (0, 0) },
-            challenged_at: Instant::ZERO,
-            challenges: 0,
+            challenges: Challenges { since: Instant::ZERO, sent: 0 },
             keepalive: None,
-            released: Switch::Off,
             offload: Offload::new(&config),
             syn_stamps: (0, 0),
-            record_window: None,
             config,
         }
     }
@@ -335,7 +344,7 @@ impl Connection {
 
     fn finish(&mut self, event: Event) {
         self.state = State::Closed;
-        self.time_wait = Instant::FAR_FUTURE;
+        self.ending.time_wait = Instant::FAR_FUTURE;
         self.keepalive = None;
         self.sender.report(event);
     }
@@ -427,8 +436,8 @@ impl Node<()> for Connection {
         if self.keepalive.is_some() {
             self.on_keepalive_timer(now);
         }
-        if self.time_wait <= now {
-            self.time_wait = Instant::FAR_FUTURE;
+        if self.ending.time_wait <= now {
+            self.ending.time_wait = Instant::FAR_FUTURE;
             self.state = State::Closed;
         }
         self.report_window();
@@ -452,7 +461,7 @@ impl Node<()> for Connection {
             return None;
         }
         let halves = earlier(self.sender.poll_deadline(), self.receiver.poll_deadline());
-        let time_wait = Some(self.time_wait).filter(|at| *at != Instant::FAR_FUTURE);
+        let time_wait = Some(self.ending.time_wait).filter(|at| *at != Instant::FAR_FUTURE);
         let offload = self.offload.as_ref().and_then(|offload| offload.poll_deadline());
         earlier(earlier(halves, offload), earlier(time_wait, self.keepalive_timer()))
     }

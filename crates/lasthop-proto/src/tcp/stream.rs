@@ -44,19 +44,37 @@ pub enum Expiry {
     Timeout,
 }
 
+/// Payload of a full segment, and what limits it.
+#[derive(Clone, Copy, Debug)]
+struct SegmentSize {
+    /// Payload, without the bytes for SACK blocks.
+    mss: u32,
+    /// Payload before half of the peer's window limits it.
+    full: u32,
+    /// Maximum of the peer's window since the handshake, for a Linux end.
+    widest: u32,
+    /// Bytes of the current burst's segments that SACK blocks take; `None` before its first segment.
+    blocks: Option<u8>,
+}
+
+/// Timeouts without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Tries {
+    /// Consecutive timeouts.
+    data: u32,
+    /// Timeouts of the SYN.
+    syn: u32,
+    /// On if the connection was given up after too many of them.
+    given_up: Switch,
+}
+
 /// Send sequence variables (RFC 9293 §3.3.1) with the data that they describe.
 ///
 /// Sequence space is counted from the SYN: position 0 is the SYN, 1.. are the stream's bytes, and one more is the FIN.
 #[derive(Clone, Debug)]
 pub struct Stream {
     config: Arc<TcpConfig>,
-    mss: u32,
-    /// Segment size before half of the peer's window limits it.
-    full_mss: u32,
-    /// Maximum of the peer's window since the handshake, for a Linux end.
-    widest: u32,
-    /// Bytes of the current burst's segments that SACK blocks take; `None` before its first segment.
-    blocks: Option<u8>,
+    size: SegmentSize,
     iss: Seq,
     snd_una: Seq,
     snd_nxt: Seq,
@@ -77,8 +95,7 @@ pub struct Stream {
     /// Segment being timed: one past its end, and its transmission time.
     timed: Option<(Seq, Instant)>,
     rto_timer: Option<Instant>,
-    retries: u32,
-    syn_retries: u32,
+    tries: Tries,
     /// End of the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
     small_end: Seq,
     persist: Persist,
@@ -91,8 +108,6 @@ pub struct Stream {
     feedback: Option<Box<Feedback>>,
     /// Buffers of unsent data, if the peer's window is narrow.
     buffers: Option<Box<Buffers>>,
-    /// On if the connection was given up after too many timeouts.
-    given_up: Switch,
     /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
     awake: Switch,
     events: Vec<Event>,
@@ -102,10 +117,7 @@ impl Stream {
     /// Returns the state before the SYN.
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
         Self {
-            mss: config.common.mss,
-            full_mss: config.common.mss,
-            widest: 0,
-            blocks: None,
+            size: SegmentSize { mss: config.common.mss, full: config.common.mss, widest: 0, blocks: None },
             iss,
             snd_una: iss,
             snd_nxt: iss,
@@ -120,15 +132,13 @@ impl Stream {
             rtt: RttEstimator::new(config.clone(), phase),
             timed: None,
             rto_timer: None,
-            retries: 0,
-            syn_retries: 0,
+            tries: Tries { data: 0, syn: 0, given_up: Switch::Off },
             small_end: iss,
             persist: Persist::NONE,
             resumes: Switch::On,
             live: None,
             feedback: None,
             buffers: None,
-            given_up: Switch::Off,
             awake: Switch::On,
             events: Vec::new(),
             config,
@@ -144,35 +154,35 @@ impl Stream {
     /// Returns the segment size in use: the smaller of this end's and the peer's.
     #[inline]
     pub fn mss(&self) -> u32 {
-        self.mss
+        self.size.mss
     }
 
     /// Returns the payload of full segments of the current burst (Linux `tcp_current_mss`).
     #[inline]
     pub fn payload(&self) -> u32 {
-        self.mss - u32::from(self.blocks.unwrap_or(0))
+        self.size.mss - u32::from(self.size.blocks.unwrap_or(0))
     }
 
     /// Returns whether a burst begins, whose segments may carry SACK blocks.
     #[inline]
     pub fn begins_burst(&self) -> bool {
-        self.blocks.is_none()
+        self.size.blocks.is_none()
     }
 
     /// Reserves `bytes` of each segment of the burst for SACK blocks.
     #[inline]
     pub fn reserve(&mut self, bytes: u8) {
-        self.blocks = Some(if u32::from(bytes) < self.mss { bytes } else { 0 });
+        self.size.blocks = Some(if u32::from(bytes) < self.size.mss { bytes } else { 0 });
     }
 
     /// Returns the segment size before half of the peer's window limits it.
     pub fn full_mss(&self) -> u32 {
-        self.full_mss
+        self.size.full
     }
 
     /// Sets the segment size, to a byte at least.
     pub fn set_mss(&mut self, mss: u32) {
-        self.full_mss = mss.max(1);
+        self.size.full = mss.max(1);
         self.fit_window();
     }
 
@@ -247,9 +257,9 @@ impl Stream {
     pub fn fill_buffer(&mut self, end: u64, need: Option<Need>) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         if let Some(need) = need.filter(|_| buffer.is_awaited()) {
-            buffer.expand(need, segment_memory(self.mss, self.config.common.timestamps));
+            buffer.expand(need, segment_memory(self.size.mss, self.config.common.timestamps));
         }
-        let filled = buffer.fill(self.una_pos, end, self.mss);
+        let filled = buffer.fill(self.una_pos, end, self.size.mss);
         if filled {
             self.resumes = Switch::On;
         }
@@ -270,18 +280,18 @@ impl Stream {
 
     /// Returns the number of consecutive timeouts without progress.
     pub fn retries(&self) -> u32 {
-        self.retries
+        self.tries.data
     }
 
     /// Resets the number of timeouts: the peer is alive.
     #[inline]
     pub fn forget_retries(&mut self) {
-        self.retries = 0;
+        self.tries.data = 0;
     }
 
     /// Returns the number of retransmissions of the SYN.
     pub fn syn_retries(&self) -> u32 {
-        self.syn_retries
+        self.tries.syn
     }
 
     /// Returns the time at which the retransmission timer expires.
@@ -325,7 +335,7 @@ impl Stream {
 
     /// Returns whether the connection was given up.
     pub fn given_up(&self) -> bool {
-        self.given_up.is_on()
+        self.tries.given_up.is_on()
     }
 
     /// Returns whether anything may be sent before the next event.
@@ -345,7 +355,7 @@ impl Stream {
     pub fn sleep(&mut self) {
         self.end_write();
         self.merge_buffers();
-        self.blocks = None;
+        self.size.blocks = None;
         self.awake = Switch::Off;
     }
 
@@ -369,7 +379,7 @@ impl Stream {
 
     /// Returns the flight in segments, rounded up.
     pub fn flight_segments(&self) -> u32 {
-        self.flight().div_ceil(self.mss)
+        self.flight().div_ceil(self.size.mss)
     }
 
     /// Returns whether a segment smaller than the mss has to wait, given that data is outstanding.
@@ -450,7 +460,7 @@ impl Stream {
     /// retransmission), except in ns-2.
     #[inline]
     pub fn time(&mut self, now: Instant, seq: Seq, end: Seq) {
-        if self.una_pos == 0 && self.retries == 0 && self.config.common.rtt_rule == RttRule::Linux {
+        if self.una_pos == 0 && self.tries.data == 0 && self.config.common.rtt_rule == RttRule::Linux {
             // A SYN that answers another does not count as a retransmission.
             self.timed = self.timed.or(Some((end, now)));
         } else if seq.lt(self.snd_max) && self.config.common.rtt_rule != RttRule::Ns2 {
@@ -509,7 +519,7 @@ impl Stream {
         self.snd_una = ack;
         self.una_pos += u64::from(acked);
         self.snd_nxt = self.snd_nxt.max(ack);
-        self.retries = 0;
+        self.tries.data = 0;
         if let Some((end, sent)) = self.timed
             && ack.ge(end)
         {
@@ -528,7 +538,7 @@ impl Stream {
     pub fn establish(&mut self, now: Instant, ack: Seq, echoed: Option<Instant>) {
         self.time_echo(ack, echoed);
         self.advance(now, ack, Timer::Restart);
-        if self.syn_retries > 0 {
+        if self.tries.syn > 0 {
             self.rtt.after_syn_timeout();
         }
     }
@@ -539,15 +549,15 @@ impl Stream {
         if self.snd_una == self.snd_max {
             return Expiry::Idle;
         }
-        self.retries += 1;
-        let outlasted = self.live.is_some() && self.outlasts_user(now, self.retries == 1);
-        if outlasted || self.retries > self.config.common.max_retries {
-            self.given_up = Switch::On;
+        self.tries.data += 1;
+        let outlasted = self.live.is_some() && self.outlasts_user(now, self.tries.data == 1);
+        if outlasted || self.tries.data > self.config.common.max_retries {
+            self.tries.given_up = Switch::On;
             return Expiry::GivenUp;
         }
         self.report(Event::Timeout { seq: self.snd_una });
         if self.una_pos == 0 {
-            self.syn_retries += 1;
+            self.tries.syn += 1;
         }
         Expiry::Timeout
     }

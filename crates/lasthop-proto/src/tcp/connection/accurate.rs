@@ -295,7 +295,7 @@ impl Connection {
     /// Returns whether only a timer is left of the connection: Linux answers for a released one in TIME-WAIT without
     /// its counts.
     fn is_remnant(&self) -> bool {
-        self.state == State::TimeWait && self.released.is_on() && self.receiver.is_linux()
+        self.state == State::TimeWait && self.ending.released.is_on() && self.receiver.is_linux()
     }
 
     /// Fills in the values of `info` that accurate ECN knows.

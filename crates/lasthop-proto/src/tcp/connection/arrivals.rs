@@ -165,11 +165,11 @@ impl Connection {
             }
             return;
         }
-        if now.since(self.challenged_at) >= Duration::from_secs(5) {
-            (self.challenged_at, self.challenges) = (now, 0);
+        if now.since(self.challenges.since) >= Duration::from_secs(5) {
+            (self.challenges.since, self.challenges.sent) = (now, 0);
         }
-        if self.challenges < 10 {
-            self.challenges += 1;
+        if self.challenges.sent < 10 {
+            self.challenges.sent += 1;
             self.receiver.ack_now();
         }
     }
@@ -179,7 +179,7 @@ impl Connection {
     pub(super) fn on_reset(&mut self) {
         if self.state == State::TimeWait {
             self.state = State::Closed;
-            self.time_wait = Instant::FAR_FUTURE;
+            self.ending.time_wait = Instant::FAR_FUTURE;
         } else {
             self.finish(Event::Aborted);
         }
@@ -208,7 +208,7 @@ impl Connection {
             self.challenge(now);
         }
         if self.state == State::TimeWait {
-            self.time_wait = now + self.config.common.time_wait;
+            self.ending.time_wait = now + self.config.common.time_wait;
         }
     }
 
@@ -304,7 +304,7 @@ impl Connection {
             self.record();
         }
         self.state = State::TimeWait;
-        self.time_wait = now + self.config.common.time_wait;
+        self.ending.time_wait = now + self.config.common.time_wait;
         self.sender.report(Event::Closed);
     }
 

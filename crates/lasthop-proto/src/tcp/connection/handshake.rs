@@ -82,7 +82,7 @@ impl Connection {
     pub(super) fn establish(&mut self, now: Instant) {
         self.receiver.start(now, self.timestamps);
         // Answers to segments for the request do not count for the connection.
-        self.challenges = 0;
+        self.challenges.sent = 0;
         self.state = State::Established;
         self.sender.report(Event::Established);
     }

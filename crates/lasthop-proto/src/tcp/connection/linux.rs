@@ -192,9 +192,9 @@ impl Connection {
 
     /// Returns whether another segment without data may be answered now (`__tcp_oow_rate_limited`).
     pub(super) fn may_answer(&mut self, now: Instant) -> bool {
-        let may = self.challenges == 0 || now.since(self.challenged_at) >= ANSWER_INTERVAL;
+        let may = self.challenges.sent == 0 || now.since(self.challenges.since) >= ANSWER_INTERVAL;
         if may {
-            (self.challenged_at, self.challenges) = (now, 1);
+            (self.challenges.since, self.challenges.sent) = (now, 1);
         }
         may
     }
@@ -204,7 +204,7 @@ impl Connection {
         let fin = segment.flags.has(Flags::FIN);
         match self.state {
             State::FinWait1 | State::FinWait2
-                if self.released.is_on() && (segment.seq + packet.len).gt(self.receiver.rcv_nxt()) =>
+                if self.ending.released.is_on() && (segment.seq + packet.len).gt(self.receiver.rcv_nxt()) =>
             {
                 // The application reads no more (`tcp_rcv_state_process`).
                 self.reset = Some(Reset::Answer(segment.ack, None));

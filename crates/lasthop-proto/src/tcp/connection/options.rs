@@ -87,7 +87,7 @@ impl Connection {
             self.abort();
             return;
         }
-        self.released = Switch::On;
+        self.ending.released = Switch::On;
         self.close();
         if self.state == State::FinWait2 {
             self.wait_for_peer(now);
@@ -96,9 +96,9 @@ impl Connection {
 
     /// Limits the wait for the peer's FIN after the application has released the connection (Linux `tcp_fin_time`).
     pub(super) fn wait_for_peer(&mut self, now: Instant) {
-        if self.released.is_on() {
+        if self.ending.released.is_on() {
             self.record();
-            self.time_wait = now + self.config.common.time_wait;
+            self.ending.time_wait = now + self.config.common.time_wait;
         }
     }
 

@@ -86,7 +86,7 @@ impl Connection {
             *place = self.short_ack(now, self.sender.stream().iss() + 1, window);
             return Some(Port::ONLY);
         }
-        if let Some(window) = self.record_window {
+        if let Some(window) = self.ending.record_window {
             *place = self.short_ack(now, self.sender.stream().snd_max(), window);
             return Some(Port::ONLY);
         }

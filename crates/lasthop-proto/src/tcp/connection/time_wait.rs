@@ -10,15 +10,15 @@ use crate::time::Instant;
 impl Connection {
     /// Returns whether a short record has replaced the socket.
     pub(super) fn is_recorded(&self) -> bool {
-        self.record_window.is_some()
+        self.ending.record_window.is_some()
     }
 
     /// Records the window that all later acknowledgments carry.
     pub(super) fn record(&mut self) {
         if self.receiver.is_linux() {
-            self.record_window = Some(self.receiver.current_window());
+            self.ending.record_window = Some(self.receiver.current_window());
             // Answers count from here.
-            self.challenges = 0;
+            self.challenges.sent = 0;
         }
     }
 
@@ -29,7 +29,7 @@ impl Connection {
         let is_replay = echoed.is_some_and(|timestamps| Seq(timestamps.val).lt(Seq(self.ts_recent)));
         let (has_ack, rst) = (segment.flags.has(Flags::ACK), segment.flags.has(Flags::RST));
         if self.state == State::FinWait2 {
-            let window = u32::from(self.record_window.unwrap_or(0)) << self.receiver.window_shift;
+            let window = u32::from(self.ending.record_window.unwrap_or(0)) << self.receiver.window_shift;
             if is_replay || !in_window(segment.seq, end, expected, expected + window) {
                 if !rst {
                     self.answer_for_record(now, packet, segment);
@@ -56,10 +56,10 @@ impl Connection {
                 return;
             }
             self.ts_recent = echoed.map_or(self.ts_recent, |timestamps| timestamps.val);
-            self.time_wait = now + self.config.common.time_wait;
+            self.ending.time_wait = now + self.config.common.time_wait;
         } else if !rst {
             if is_replay || has_ack {
-                self.time_wait = now + self.config.common.time_wait;
+                self.ending.time_wait = now + self.config.common.time_wait;
             }
             self.answer_for_record(now, packet, segment);
         }

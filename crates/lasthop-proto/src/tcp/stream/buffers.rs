@@ -69,7 +69,7 @@ impl Stream {
         let end = written + bytes;
         let mut at = buffers.end(written);
         while at <= end && buffers.marks.len() < MOST_MARKS {
-            if at > buffers.pushed + u64::from(self.widest / 2) {
+            if at > buffers.pushed + u64::from(self.size.widest / 2) {
                 buffers.marks.push_back(at);
                 buffers.pushed = at;
             }

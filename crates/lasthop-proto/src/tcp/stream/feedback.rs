@@ -198,7 +198,7 @@ impl Stream {
 
     /// Evaluates the counts of a segment. Returns the number of newly marked packets.
     pub fn weigh_marks(&mut self, marks: &Marks, delivery: &Delivery) -> u32 {
-        let (mss, sent) = (self.mss, self.pos(self.snd_max));
+        let (mss, sent) = (self.size.mss, self.pos(self.snd_max));
         self.feedback.as_mut().map_or(0, |feedback| feedback.weigh(marks, delivery, mss, sent))
     }
 }

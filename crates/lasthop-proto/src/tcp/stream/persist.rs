@@ -90,7 +90,7 @@ impl Stream {
         }
         if incoming.window == 0 {
             // RFC 9293 §3.8.6.1: a peer that answers with a closed window is alive, however long it takes.
-            self.retries = 0;
+            self.tries.data = 0;
         }
         if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
             self.set_window(incoming.window, incoming.seq, incoming.ack.ack);
@@ -105,8 +105,8 @@ impl Stream {
     /// next segment still does not fit, the next probe is a whole interval away.
     #[inline]
     fn on_window_as_linux(&mut self, now: Instant, incoming: &Incoming) {
-        if incoming.window > self.widest {
-            self.widest = incoming.window;
+        if incoming.window > self.size.widest {
+            self.size.widest = incoming.window;
             self.fit_window();
         }
         if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
@@ -133,14 +133,14 @@ impl Stream {
     #[inline(never)]
     pub(super) fn fit_window(&mut self) {
         let half = self.half_window();
-        self.mss = if half == 0 { self.full_mss } else { self.full_mss.min(half.max(LEAST_BOUND)) };
-        self.blocks = None;
+        self.size.mss = if half == 0 { self.size.full } else { self.size.full.min(half.max(LEAST_BOUND)) };
+        self.size.blocks = None;
     }
 
     /// Returns half of the widest window that the peer has offered, or the whole of a tiny one; 0 if it is unknown.
     #[inline]
     pub(super) fn half_window(&self) -> u32 {
-        if self.widest > TINY_WINDOW { self.widest / 2 } else { self.widest }
+        if self.size.widest > TINY_WINDOW { self.size.widest / 2 } else { self.size.widest }
     }
 
     /// Returns the sequence space of the segment at `snd_nxt`, if there is one in the send buffer.
@@ -216,7 +216,7 @@ impl Stream {
             self.persist.due = Switch::On;
             let outlasted = self.live.is_some() && self.outlasts_user(now, self.persist.probes == 0);
             if outlasted || self.persist.unanswered >= self.config.common.max_retries {
-                self.given_up = Switch::On;
+                self.tries.given_up = Switch::On;
             }
         }
     }

@@ -67,7 +67,7 @@ impl Stream {
             return None;
         }
         let (cause, turn) =
-            if self.retries == 0 { (Cause::Handshake, Turn::First) } else { (Cause::Timeout, Turn::Again) };
+            if self.tries.data == 0 { (Cause::Handshake, Turn::First) } else { (Cause::Timeout, Turn::Again) };
         let (seq, off) = (self.iss, Switch::Off);
         Some(Transmission { seq, len: 0, syn: Switch::On, fin: off, push: off, joined: off, turn, cause })
     }

@@ -63,13 +63,13 @@ impl Rack {
 
     /// Returns the number of the super-segment that the last segment is a part of; 0 without segmentation offload.
     pub fn super_segment(&self) -> u8 {
-        self.super_segments.number()
+        self.sent.super_segments.number()
     }
 
     /// Returns whether pacer and host queue permit a segment, which they only decide for the first of a super-segment.
     #[inline(never)]
     pub(super) fn may_begin(&mut self, s: &Stream, now: Instant, piece: Piece, begins: bool) -> bool {
-        if !begins && self.super_segments.goes_on(now, piece) {
+        if !begins && self.sent.super_segments.goes_on(now, piece) {
             return true;
         }
         let delay = if self.is_paced() { self.pacer.delay(now) } else { Duration::ZERO };
@@ -100,6 +100,6 @@ impl Rack {
             // New data uses half of the window at once (`tcp_cwnd_test`).
             (None, None) => self.burst(s).min(self.control.window() / 2),
         };
-        self.super_segments.on_sent(now, piece, end.since(seq), began || self.forced.is_some(), most)
+        self.sent.super_segments.on_sent(now, piece, end.since(seq), began || self.forced.is_some(), most)
     }
 }

@@ -17,7 +17,7 @@ impl Rack {
     #[inline]
     pub fn defers(&mut self, s: &Stream, now: Instant, new: &NewData) -> bool {
         let steady = !matches!(self.phase.state, CaState::Recovery | CaState::Loss) && self.forced.is_none();
-        steady && now.since(self.last_sent) <= NEAR && self.expects_more_room(s, now, new)
+        steady && now.since(self.sent.at) <= NEAR && self.expects_more_room(s, now, new)
     }
 
     #[inline(never)]

@@ -158,6 +158,16 @@ struct Phase {
     untold: Switch,
 }
 
+/// What was sent last.
+#[derive(Clone, Debug)]
+struct LastSent {
+    /// Time of the last transmission.
+    at: Instant,
+    /// Time of the last retransmission of a lost segment, and the number after it.
+    again: (Instant, Seq),
+    super_segments: SuperSegments,
+}
+
 /// State of RACK-TLP and of the components that it controls.
 #[derive(Clone, Debug)]
 pub struct Rack {
@@ -166,7 +176,6 @@ pub struct Rack {
     control: Control,
     rate: RateSampler,
     pacer: Pacer,
-    super_segments: SuperSegments,
     /// Time at which the pacer releases the next segment, while one waits.
     wake: Option<Instant>,
     min_rtt: MinRtt,
@@ -188,12 +197,9 @@ pub struct Rack {
     usage: Usage,
     /// Back-pressure from the host's own queue.
     backpressure: Backpressure,
-    /// Time of the last transmission.
-    last_sent: Instant,
+    sent: LastSent,
     copies: Copies,
     echoes: Echoes,
-    /// Time of the last retransmission of a lost segment, and the number after it.
-    again: (Instant, Seq),
 }
 
 impl Rack {
@@ -217,7 +223,6 @@ impl Rack {
             control,
             rate: RateSampler::default(),
             pacer: Pacer::default(),
-            super_segments: SuperSegments::NONE,
             wake: None,
             min_rtt,
             phase: Phase { state: CaState::Open, high: s.snd_nxt(), frto: false, untold: Switch::Off },
@@ -235,10 +240,9 @@ impl Rack {
             deferred: false,
             usage: Usage::default(),
             backpressure: Backpressure::default(),
-            last_sent: now,
+            sent: LastSent { at: now, again: (now, s.snd_una()), super_segments: SuperSegments::NONE },
             copies: Copies::default(),
             echoes: Echoes::default(),
-            again: (now, s.snd_una()),
         }
     }
 
@@ -322,12 +326,12 @@ impl Rack {
 
     /// Handles new data after an idle period with nothing outstanding (RFC 5681 §4.1, RFC 2861).
     pub fn restart_after_idle(&mut self, s: &Stream, now: Instant) {
-        let idle = now.since(self.last_sent);
+        let idle = now.since(self.sent.at);
         let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
         if self.flight.is_empty() && applies && idle > s.rtt().rto() {
             self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt().rto() });
             self.usage.restart(now);
-            self.last_sent = now;
+            self.sent.at = now;
         }
     }
 
@@ -350,7 +354,7 @@ impl Rack {
     /// Updates the timer and the usage of the window when nothing more can be sent now.
     pub fn on_burst_end(&mut self, s: &mut Stream, now: Instant) {
         self.look_after_timer(s, now);
-        self.super_segments.end();
+        self.sent.super_segments.end();
         let deferred = core::mem::take(&mut self.deferred);
         let full = self.flight.in_flight() >= self.control.window() || deferred;
         // A probe of the window says nothing about its use (`tcp_write_wakeup`).
@@ -426,7 +430,7 @@ impl Rack {
         let cause = if self.phase.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
         let mut hole = Hole::of(&sent, cause);
         if self.config.push == Push::Bursts {
-            let follows = sent.is_joined() && self.again == (now, sent.seq());
+            let follows = sent.is_joined() && self.sent.again == (now, sent.seq());
             let ends = self.ends_batch(s, now, index);
             hole.joined = if follows { Switch::On } else { Switch::Off };
             hole.push = if follows && ends { Switch::On } else { hole.push };
@@ -438,7 +442,7 @@ impl Rack {
     /// several segments, the last carries PSH).
     fn ends_batch(&mut self, s: &Stream, now: Instant, index: Index) -> bool {
         let Some(&sent) = self.flight.get(index) else { return false };
-        self.again = (now, sent.end());
+        self.sent.again = (now, sent.end());
         let more = self
             .flight
             .following(index)
@@ -501,8 +505,8 @@ impl Rack {
     #[cold]
     fn split(&mut self, seq: Seq, middle: Seq) -> (Seq, Seq) {
         if let Some(index) = self.flight.find(seq) {
-            if self.flight.get(index).is_some_and(|sent| sent.end() == self.again.1) {
-                self.again.1 = middle;
+            if self.flight.get(index).is_some_and(|sent| sent.end() == self.sent.again.1) {
+                self.sent.again.1 = middle;
             }
             self.flight.split(index, middle);
         }
@@ -531,10 +535,10 @@ impl Rack {
             return;
         }
         if self.flight.in_flight() == 0 {
-            let (idle, is_app_limited) = (now.since(self.last_sent), self.rate.is_app_limited());
+            let (idle, is_app_limited) = (now.since(self.sent.at), self.rate.is_app_limited());
             self.control.on_episode(now, Episode::SendingAgain { idle, is_app_limited });
         }
-        self.last_sent = now;
+        self.sent.at = now;
         self.wake = None;
         let out = self.flight.len();
         let snapshot = self.rate.on_sent(now, out, self.flight.in_flight() + 1);
