@@ -82,7 +82,8 @@ fn transfer(config: TcpConfig, marked: u64, lost: u64, seed: u64) -> Counted {
     pair.until_all_acked_by(Side::Initiator);
     let quiet = pair.now + millis(3000);
     pair.run_until(quiet);
-    (share.set(0), loss.set(0));
+    share.set(0);
+    loss.set(0);
     for _ in 0..4 {
         pair.ends[0].write(10);
         let soon = pair.now + millis(500);

@@ -177,7 +177,7 @@ fn a_key_of_another_error_model() {
             "delay = \"1 ms\"",
             "delay = \"1 ms\"\nerrors = { model = \"uniform\", frame_loss = 0.1, mean_bytes = 5 }"
         ),
-        "test.toml:13: links.wireless.errors.mean_bytes: model = \"uniform\" does not take this key; it takes frame_loss, frames"
+        "test.toml:13: links.wireless.errors.mean_bytes: model = \"uniform\" does not take this key; it takes frame_loss, frames, unit"
     );
 }
 

@@ -104,7 +104,7 @@ pub fn fields(socket: &impl AsFd) -> io::Result<Fields> {
 fn field(bytes: &[u8], name: &str) -> Option<u64> {
     let shifts = || {
         let byte = *bytes.get(WINDOW_SHIFTS)?;
-        let halves = [byte & 0xf, byte >> 4];
+        let halves = [byte % 16, byte / 16];
         Some(if cfg!(target_endian = "little") { halves } else { [halves[1], halves[0]] })
     };
     match name {

@@ -126,7 +126,7 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
         }
     }
     if let Some(counters) = options.ecn_counters {
-        bytes.extend([counters.kind(), counters.len() as u8]);
+        bytes.extend([counters.kind(), counters.wire_len() as u8]);
         for (_, value) in counters.fields() {
             bytes.extend(&value.to_be_bytes()[1..]);
         }

@@ -50,10 +50,14 @@ fn segments() -> impl Strategy<Value = Segment> {
                     }
                     _ => None,
                 },
-                // A block leaves space for three counters beside timestamps, two blocks for two.
+                // A block leaves space for three counters beside timestamps, two blocks for two, or one beside ELN.
                 ecn_counters: counters.filter(|_| smart.is_none() && window_scale.is_none()).and_then(
                     |(order, values)| {
-                        let most = if blocks.len() < 2 { 3 } else { 2 };
+                        let most = match (blocks.len() < 2, eln) {
+                            (true, _) => 3,
+                            (false, false) => 2,
+                            (false, true) => 1,
+                        };
                         EcnCounters::new(if order { 172 } else { 174 }, &values[..values.len().min(most)])
                     },
                 ),

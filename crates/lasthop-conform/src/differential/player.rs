@@ -133,7 +133,7 @@ impl<'a> Player<'a> {
     /// Stimuli at the same time are apart: no kernel handles two of them within a microsecond, and a segment that is
     /// sent at exactly the time of an older one would pass for older.
     pub fn step(&mut self, step: &Step) {
-        self.due = self.due + step.after;
+        self.due += step.after;
         let at = if self.steps > 0 { self.due.max(self.now + APART) } else { self.due };
         self.advance(at.since(self.now));
         self.steps += 1;

@@ -60,7 +60,7 @@ impl EcnCounters {
     }
 
     /// Returns the length of the option, in bytes, without padding.
-    pub const fn len(self) -> u16 {
+    pub const fn wire_len(self) -> u16 {
         2 + 3 * self.count() as u16
     }
 
@@ -68,8 +68,8 @@ impl EcnCounters {
     /// SACK blocks behind it, its last bytes take the place of their padding.
     pub const fn padded_len(self, has_blocks: bool) -> u16 {
         match (self.count(), has_blocks) {
-            (0 | 1, true) => self.len() & !3,
-            _ => self.len().next_multiple_of(4),
+            (0 | 1, true) => self.wire_len() & !3,
+            _ => self.wire_len().next_multiple_of(4),
         }
     }
 }
@@ -81,17 +81,17 @@ mod tests {
     /// RFC 9768 table 5.
     #[test]
     fn fields_are_in_the_order_of_the_kind() {
-        let values = [1, 0x0102_03, 0xff_ffff];
+        let values = [1, 0x01_0203, 0xff_ffff];
         let of = |kind, count: usize| EcnCounters::new(kind, &values[..count]).unwrap();
         let fields = |counters: EcnCounters| counters.fields().collect::<alloc::vec::Vec<_>>();
-        assert_eq!(fields(of(172, 3)), [(Ecn::Ect0, 1), (Ecn::Ce, 0x0102_03), (Ecn::Ect1, 0xff_ffff)]);
-        assert_eq!(fields(of(174, 3)), [(Ecn::Ect1, 1), (Ecn::Ce, 0x0102_03), (Ecn::Ect0, 0xff_ffff)]);
+        assert_eq!(fields(of(172, 3)), [(Ecn::Ect0, 1), (Ecn::Ce, 0x01_0203), (Ecn::Ect1, 0xff_ffff)]);
+        assert_eq!(fields(of(174, 3)), [(Ecn::Ect1, 1), (Ecn::Ce, 0x01_0203), (Ecn::Ect0, 0xff_ffff)]);
         assert_eq!(fields(of(174, 1)), [(Ecn::Ect1, 1)]);
         assert_eq!(EcnCounters::new(173, &values), None);
         let lengths = |has_blocks| [0, 1, 2, 3].map(|count| of(172, count).padded_len(has_blocks));
         assert_eq!((lengths(false), lengths(true)), ([4, 8, 8, 12], [0, 4, 8, 12]));
         assert_eq!(
-            [0, 1, 2, 3].map(|count| (of(174, count).len(), of(172, count).kind())),
+            [0, 1, 2, 3].map(|count| (of(174, count).wire_len(), of(172, count).kind())),
             [2, 5, 8, 11].map(|len| (len, 172))
         );
     }

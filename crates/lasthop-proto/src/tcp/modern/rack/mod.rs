@@ -487,8 +487,7 @@ impl Rack {
     fn merge(&mut self, s: &Stream, seq: Seq, most: u32) -> Seq {
         let Some(index) = self.flight.find(seq) else { return seq };
         let is_single = |flight: &Flight, index| !flight.following(index).is_some_and(Sent::is_joined);
-        loop {
-            let (Some(first), Some(next)) = (self.flight.get(index), self.flight.following(index)) else { break };
+        while let (Some(first), Some(next)) = (self.flight.get(index), self.flight.following(index)) {
             let fin = u32::from(s.ends_with_fin(next.end()));
             let has_data = next.end().since(next.seq()) > fin;
             let fits =
