@@ -158,7 +158,7 @@ struct Phase {
     untold: Switch,
 }
 
-/// What was sent last.
+/// Latest transmissions.
 #[derive(Clone, Debug)]
 struct LastSent {
     /// Time of the last transmission.
