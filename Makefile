@@ -15,7 +15,7 @@ test:
 	@./scripts/test.sh format prose lint unit
 
 test-all:
-	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser page-test fuzz walkthroughs
+	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz walkthroughs
 
 # Tools that the steps of `test-all` need beyond Rust and Python.
 tools:
@@ -70,7 +70,8 @@ browser:
 page:
 	@./scripts/page.sh
 
-# Its numbers beside those of the native program, and the page in Chromium, where Node.js and Chromium are installed.
+# Its numbers beside those of the native program, and the page in Chromium, where Node.js and Chromium are installed. Not part
+# of `test-all`: the build for browsers takes minutes.
 page-test:
 	@./scripts/page-test.sh
 
