@@ -89,6 +89,7 @@ fuzz_target!(|text: &[u8]| {
         priority: Priority::Normal,
         integrity: Integrity::Intact,
         cause: Cause::New,
+        super_segment: 0,
         header_len: 40,
         len: 100,
         ecn: Ecn::NotEct,

@@ -89,6 +89,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         priority: Priority::Normal,
         integrity: if rarely(u)? { Integrity::PayloadDamaged } else { Integrity::Intact },
         cause: Cause::New,
+        super_segment: 0,
         header_len: if rarely(u)? { u.arbitrary()? } else { 40 },
         len,
         ecn: Ecn::NotEct,
