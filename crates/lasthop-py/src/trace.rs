@@ -17,7 +17,7 @@ use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Recording, Simulation};
 use lasthop_study::measures::{Samples, metered_columns};
 use lasthop_study::replicate::{Progress, run_seed};
 use lasthop_study::series::Series;
-use lasthop_study::tcp_info;
+use lasthop_study::tcp_info::InfoSeries;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -119,10 +119,11 @@ impl PyTrace {
 
     /// Returns the columns of the states of TCP connections of this run every `interval` nanoseconds.
     fn tcp_info<'py>(&self, py: Python<'py>, interval: u64) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        let rows = watched(py, 1, None, |watch| {
-            tcp_info::table(&self.network, self.seed, Duration::from_nanos(interval), || watch.abandoned())
+        let series = watched(py, 1, None, |watch| {
+            InfoSeries::of(&self.network, self.seed, Duration::from_nanos(interval), || watch.abandoned())
         })?;
-        let rows = rows.map_err(|error| Error::Argument(error.to_string()))?.map_err(Error::from)?;
+        let series = series.map_err(|error| Error::Argument(error.to_string()))?;
+        let rows = series.rows().map_err(Error::from)?;
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
+use lasthop_proto::time::Instant;
 use lasthop_sim::trace::{Record, Trace, What};
 
 use crate::describe;
@@ -64,14 +65,11 @@ impl TraceText {
     ///
     /// Returns the errors of [`write_trace_text`].
     pub fn write(&self, trace: &Trace, record: &Record, mut out: impl Write) -> Result<(), ReportError> {
-        let Self { points, flows, .. } = *self;
         let point = usize::from(record.point);
         let point_name = &trace.points.get(point).ok_or(ReportError::NoSuchPoint(point))?.name;
         let flow = describe::flow(trace, record)?;
-        write!(out, "{:>14}  {point_name:<points$}  ", record.time.to_string())?;
-        if trace.flows.len() > 1 {
-            write!(out, "{:<flows$}  ", flow.map_or("", |flow| &flow.name))?;
-        }
+        let flow_name = flow.map_or("", |flow| &flow.name);
+        self.begin(record.time, point_name, flow_name, &mut out)?;
         let details = if flow.is_some() { self.details(trace, record) } else { link_text(record) };
         let line = format!("{:<VERBS$}  {details}", verb(&record.what));
         writeln!(out, "{}", line.trim_end())?;
@@ -84,13 +82,20 @@ impl TraceText {
     ///
     /// Returns the errors of [`write_trace_text`].
     pub fn write_info(&self, trace: &Trace, record: &InfoRecord, mut out: impl Write) -> Result<(), ReportError> {
-        let Self { points, flows, .. } = *self;
         let (point, flow) = record.place(trace)?;
-        write!(out, "{:>14}  {:<points$}  ", record.time.to_string(), point.name)?;
-        if trace.flows.len() > 1 {
-            write!(out, "{:<flows$}  ", flow.name)?;
-        }
+        self.begin(record.time, &point.name, &flow.name, &mut out)?;
         Ok(writeln!(out, "{EVENT:<VERBS$}  {}", record.text())?)
+    }
+
+    /// Writes time, capture point and, if there are several flows, the flow.
+    fn begin(&self, time: Instant, point: &str, flow: &str, mut out: impl Write) -> std::io::Result<()> {
+        let Self { points, flows, .. } = *self;
+        write!(out, "{:>14}  {point:<points$}  ", time.to_string())?;
+        // One per flow.
+        if self.data_from.len() > 1 {
+            write!(out, "{flow:<flows$}  ")?;
+        }
+        Ok(())
     }
 
     fn details(&self, trace: &Trace, record: &Record) -> String {

@@ -13,7 +13,7 @@ use lasthop_sim::network::{App, FlowSpec, LinkId, Network};
 const MOST_VALUES: usize = 20_000_000;
 
 /// Maximum simulated time between cancellation checks.
-const PIECE: Duration = Duration::from_millis(20);
+const PIECE: Duration = Duration::from_millis(1);
 
 /// Error of creating a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -24,6 +24,47 @@ pub enum SeriesError {
     /// The series would not fit into memory.
     #[error("the series has more than {MOST_VALUES} values; give a longer interval")]
     TooLong,
+}
+
+/// Times at which connections are sampled: every interval from its first multiple on.
+pub struct Sampler {
+    interval: Duration,
+    next: Instant,
+}
+
+/// State of a run after a piece of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Indicates whether a sample is due.
+    pub due: bool,
+    /// Indicates whether the run goes on.
+    pub goes_on: bool,
+}
+
+impl Sampler {
+    /// Creates a sampler.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the interval is zero.
+    pub fn new(interval: Duration) -> Result<Self, SeriesError> {
+        if interval == Duration::ZERO {
+            return Err(SeriesError::NoInterval);
+        }
+        Ok(Self { interval, next: Instant::ZERO + interval })
+    }
+
+    /// Advances `simulation` by a millisecond, or to the next sample if that is earlier. At the end of the run, a last
+    /// sample is due.
+    pub fn advance(&mut self, simulation: &mut Simulation) -> Piece {
+        let until = (simulation.now() + PIECE).min(self.next);
+        let goes_on = simulation.advance_until(until);
+        let due = !goes_on || simulation.now() >= self.next;
+        if due {
+            self.next += self.interval;
+        }
+        Piece { due, goes_on }
+    }
 }
 
 /// State of a run at one time.
@@ -56,9 +97,7 @@ impl Series {
     ///
     /// Returns an error if the interval is zero, or so short that the series would not fit into memory.
     pub fn of(network: &Network, seed: u64, interval: Duration, stop: impl Fn() -> bool) -> Result<Self, SeriesError> {
-        if interval == Duration::ZERO {
-            return Err(SeriesError::NoInterval);
-        }
+        let mut sampler = Sampler::new(interval)?;
         let is_one_way = |flow: &FlowSpec| matches!(flow.app, App::OnOff(_) | App::Call(_));
         let mut series = Self {
             flows: network.flows.iter().map(|flow| (flow.name.clone(), is_one_way(flow))).collect(),
@@ -72,10 +111,11 @@ impl Series {
         let mut last = Instant::ZERO;
         let mut goes_on = true;
         while goes_on && !series.cut {
-            let until = last + interval;
-            while goes_on && simulation.now() < until && !series.cut {
-                goes_on = simulation.advance_until((simulation.now() + PIECE).min(until));
-                series.cut = stop();
+            let piece = sampler.advance(&mut simulation);
+            goes_on = piece.goes_on;
+            series.cut = stop();
+            if !piece.due && !series.cut {
+                continue;
             }
             if series.rows.len() >= most {
                 return Err(SeriesError::TooLong);

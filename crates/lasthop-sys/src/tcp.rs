@@ -1,7 +1,6 @@
 //! Features of the kernel's TCP sockets that `socket2` lacks: `TCP_INFO`, positions in the streams, some options.
 
 use std::io;
-use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ pub struct TcpInfo {
 type Field = (&'static str, usize, usize);
 
 /// Fields of `struct tcp_info` that are whole bytes, by the kernel's `include/uapi/linux/tcp.h`.
-const FIELDS: [Field; 41] = [
+const FIELDS: [Field; 43] = [
     ("state", 0, 1),
     ("ca_state", 1, 1),
     ("retransmits", 2, 1),
@@ -69,11 +68,13 @@ const FIELDS: [Field; 41] = [
     ("bytes_received", 128, 8),
     ("notsent_bytes", 144, 4),
     ("min_rtt", 148, 4),
+    ("busy_time", 168, 8),
     ("delivered", 192, 4),
     ("delivered_ce", 196, 4),
     ("dsack_dups", 216, 4),
     ("snd_wnd", 228, 4),
     ("rcv_wnd", 232, 4),
+    ("total_rto", 240, 2),
     ("received_ce", 248, 4),
     ("delivered_e1_bytes", 252, 4),
     ("delivered_e0_bytes", 256, 4),
@@ -94,9 +95,14 @@ const WINDOW_SHIFTS: usize = 6;
 ///
 /// Returns an error if a system call fails.
 pub fn fields(socket: &impl AsFd) -> io::Result<Fields> {
+    report(socket, |bytes| Fields(NAMES.map(|name| field(bytes, name))))
+}
+
+/// Queries the kernel's structure, and returns what `read` makes of its bytes.
+fn report<T>(socket: &impl AsFd, read: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
     let mut bytes = [0_u8; LONGEST];
     let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
-    Ok(Fields(NAMES.map(|name| field(&bytes[..len], name))))
+    Ok(read(&bytes[..len]))
 }
 
 /// Returns a field of the structure by its name without the prefix `tcpi_`; `None` if the structure lacks it, or if the
@@ -138,36 +144,25 @@ impl TcpInfo {
     ///
     /// Returns an error if a system call fails.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0_u8; LONGEST];
-        let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
-        Ok(Self::read(&bytes[..len]))
+        report(socket, Self::read)
     }
 
     /// Parses the structure. Fields are only added at its end, so older kernels return a shorter one.
     fn read(bytes: &[u8]) -> Self {
         // States from the kernel's `net/tcp_states.h`.
-        const TCP_CLOSE: u8 = 7;
-        const TCP_LISTEN: u8 = 10;
-        /// Offset of `tcpi_total_rto`, which `libc` lacks.
-        const TOTAL_RTO: usize = 240;
-        /// Offsets of `tcpi_bytes_acked` and `tcpi_busy_time`, which `libc` lacks on some platforms.
-        const BYTES_ACKED: usize = 120;
-        const BUSY_TIME: usize = 168;
-        let word =
-            |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map_or(0, u32::from_ne_bytes);
-        let long =
-            |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map_or(0, u64::from_ne_bytes);
-        let state = bytes.get(offset_of!(libc::tcp_info, tcpi_state)).copied().unwrap_or_default();
-        let timeouts = bytes.get(TOTAL_RTO..TOTAL_RTO + 2).and_then(|field| field.try_into().ok());
+        const TCP_CLOSE: u64 = 7;
+        const TCP_LISTEN: u64 = 10;
+        let of = |name| field(bytes, name);
+        let state = of("state");
         Self {
-            closed: state == TCP_CLOSE,
-            retransmissions: word(offset_of!(libc::tcp_info, tcpi_total_retrans)).into(),
-            timeouts: timeouts.map(|field| u64::from(u16::from_ne_bytes(field))),
-            rtt_micros: word(offset_of!(libc::tcp_info, tcpi_rtt)).into(),
-            acknowledged: long(BYTES_ACKED),
-            busy_micros: long(BUSY_TIME),
+            closed: state == Some(TCP_CLOSE),
+            retransmissions: of("total_retrans").unwrap_or_default(),
+            timeouts: of("total_rto"),
+            rtt_micros: of("rtt").unwrap_or_default(),
+            acknowledged: of("bytes_acked").unwrap_or_default(),
+            busy_micros: of("busy_time").unwrap_or_default(),
             // Meaning of this field for a listener (`tcp_get_info`).
-            backlog: if state == TCP_LISTEN { word(offset_of!(libc::tcp_info, tcpi_sacked)) } else { 0 },
+            backlog: of("sacked").filter(|_| state == Some(TCP_LISTEN)).unwrap_or_default() as u32,
         }
     }
 }

@@ -14,7 +14,7 @@ use lasthop_report::trace_text::TraceText;
 use lasthop_sim::trace::{Record, Trace};
 use lasthop_sim::{Recording, Simulation};
 use lasthop_study::replicate::{Progress, run_seed};
-use lasthop_study::tcp_info::{Piece, Sampler};
+use lasthop_study::series::{Piece, Sampler};
 use serde_json::{Value, json};
 
 use crate::cli::TraceArgs;
