@@ -90,12 +90,14 @@ fn count(pipeline: &[Vec<String>]) -> Effect {
     }
 }
 
-/// Returns the queueing discipline that `tc` sets. A plain FIFO is the default.
+/// Returns the queueing discipline that `tc` sets. A plain FIFO is the default, unless it drops everything.
 fn qdisc(arguments: &[String]) -> Option<Effect> {
     let at = arguments.iter().position(|word| word == "root")?;
     let kind = arguments.get(at + 1)?;
     let is_fifo = matches!(kind.as_str(), "pfifo" | "pfifo_fast" | "bfifo" | "noqueue");
-    (!is_fifo).then(|| Effect::Set("qdisc".to_owned(), kind.clone()))
+    let drops = arguments[at..].windows(2).any(|words| words == ["limit", "0"]);
+    let name = if drops { format!("{kind} limit 0") } else { kind.clone() };
+    (!is_fifo || drops).then(|| Effect::Set("qdisc".to_owned(), name))
 }
 
 /// Returns the parameter of a kernel module, or the variable, that `echo value > path` sets.
@@ -239,7 +241,7 @@ mod tests {
             })
         };
         let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=3 \\\n net/ipv4/tcp_sack=0 ; \
-                    ../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 && tc qdisc replace dev tun0 root fq\n\
+                    ../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 && tc qdisc replace dev tun0 root fq; tc qdisc add dev tun0 root pfifo limit 0\n\
                     echo 3 > /sys/module/tcp_cubic/parameters/hystart_detect\nnstat > /dev/null";
         let expected = [
             set("net.ipv4.tcp_rmem", "4096 540000 15728640"),
@@ -247,6 +249,7 @@ mod tests {
             set("net.ipv4.tcp_sack", "0"),
             set("net.ipv4.tcp_timestamps", "0"),
             set("qdisc", "fq"),
+            set("qdisc", "pfifo limit 0"),
             set("module.tcp_cubic.hystart_detect", "3"),
         ];
         assert_eq!(effects(text, &load), expected);

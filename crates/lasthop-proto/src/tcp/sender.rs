@@ -16,7 +16,7 @@ use super::ack::{AckVerdict, Incoming};
 use super::config::TcpConfig;
 use super::info::TcpInfo;
 use super::rtt::TickPhase;
-use super::stream::{Stream, Transmission, Turn};
+use super::stream::{Quota, Stream, Transmission, Turn};
 use crate::event::Event;
 use crate::host_queue::Queued;
 use crate::seq::Seq;
@@ -137,14 +137,24 @@ impl Sender {
         if self.stream.is_closed() {
             return;
         }
-        self.stream.write(bytes);
+        let quota = if self.stream.has_buffers() { self.quota() } else { Quota::default() };
+        self.stream.write(bytes, quota);
         self.stream.wake();
         each!(&mut self.kind, sender => sender.on_write());
     }
 
+    /// Returns the limits of what leaves while the application writes.
+    #[cold]
+    fn quota(&self) -> Quota {
+        each!(&self.kind, sender => sender.quota(&self.stream))
+    }
+
     /// Adds as much of `bytes` to the stream as the send buffer has capacity for, and returns that amount.
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.stream.unsent_room());
+        let bytes = match self.stream.unsent_limit() {
+            None => bytes,
+            Some(_) => bytes.min(self.stream.unsent_room(self.quota())),
+        };
         let taken = each!(&mut self.kind, sender => sender.offer(&mut self.stream, now, bytes));
         if taken > 0 {
             self.write(taken);
@@ -212,6 +222,7 @@ impl Sender {
             return AckVerdict::Implausible;
         }
         s.wake();
+        s.end_write();
         let window_before = s.snd_wnd();
         s.on_window(now, incoming);
         if s.is_opening() && ack.gt(s.snd_una()) {

@@ -7,6 +7,7 @@ mod live;
 mod persist;
 mod segment;
 
+pub use self::buffers::Quota;
 pub use self::feedback::{Delivery, Feedback, Seen, counter_of, initial_bytes};
 pub use self::segment::{NewData, Transmission, Turn};
 
@@ -227,12 +228,12 @@ impl Stream {
         self.queued
     }
 
-    /// Adds `bytes` to the stream.
-    pub fn write(&mut self, bytes: u64) {
-        self.fill_buffers(bytes);
+    /// Adds `bytes` to the stream, of which `quota` may leave at once.
+    pub fn write(&mut self, bytes: u64, quota: Quota) {
+        self.fill_buffers(bytes, quota);
+        self.mark_end();
         self.queued = self.queued.saturating_add(bytes);
         self.resumes = Switch::On;
-        self.mark_end();
     }
 
     /// Returns whether a FIN follows the written data.
@@ -353,7 +354,6 @@ impl Stream {
     /// Records that nothing can be sent before the next event.
     #[inline]
     pub fn sleep(&mut self) {
-        self.end_write();
         self.merge_buffers();
         self.size.blocks = None;
         self.awake = Switch::Off;
@@ -498,6 +498,7 @@ impl Stream {
         self.snd_max = self.snd_max.max(end);
         if self.rto_timer.is_none() {
             self.restart_timer(now);
+            self.replace_persist_timer();
         }
     }
 

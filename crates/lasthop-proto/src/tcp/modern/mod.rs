@@ -18,7 +18,7 @@ use crate::tcp::config::{ModernConfig, Switch};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
-use crate::tcp::stream::{Delivery, Expiry, Stream, Transmission};
+use crate::tcp::stream::{Delivery, Expiry, Quota, Stream, Transmission};
 use crate::time::Instant;
 
 /// A sender with RACK. Its state is created with the first data, so that an end that never sends stays small.
@@ -131,6 +131,18 @@ impl Sending for Modern {
         let before = 1 + s.queued();
         self.fill_buffer(s, before + bytes);
         s.buffer().map_or(before, SendBuffer::written).saturating_sub(before)
+    }
+
+    fn quota(&self, s: &Stream) -> Quota {
+        let window = self.window(s).0 / s.mss().max(1);
+        let (in_flight, burst) = match self.rack.as_deref() {
+            Some(rack) => (rack.in_flight(), rack.burst(s)),
+            // The least that Linux sends together (`tcp_min_tso_segs`).
+            None => (0, 2),
+        };
+        let admitted = s.flow_window().saturating_sub(s.flight()) / s.payload().max(1);
+        // A burst takes half of the congestion window at most (`tcp_cwnd_test`).
+        Quota { segments: window.saturating_sub(in_flight).min(admitted), burst: burst.min(window / 2).max(1) }
     }
 
     fn on_write(&mut self) {

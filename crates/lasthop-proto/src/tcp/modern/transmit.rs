@@ -92,15 +92,16 @@ impl Run {
             return Switch::Off;
         }
         let end = s.pos(s.snd_nxt()) + u64::from(new.len);
-        if left == 0 || s.is_record_end(end) || s.is_marked(end) {
+        if left == 0 || s.is_record_end(end) {
             return Switch::On;
         }
-        // The first of a burst never does.
-        if new.again || self.segments <= 1 {
+        let is_marked = s.is_marked(end);
+        // The first of a burst only does if a buffer with PSH ends with it.
+        if new.again || self.segments <= 1 && !is_marked {
             return Switch::Off;
         }
         let size = self.size;
-        let place = (self.segments - 1) % size;
+        let place = self.segments.saturating_sub(1) % size;
         let next = left.min(new.room - new.len).min(s.payload());
         let whole = next == s.payload() || next == left || rack.config().window_edge == WindowEdge::Cut;
         let goes_on = next > 0
@@ -108,7 +109,9 @@ impl Run {
             && whole
             && (next == s.payload() || !s.holds_small())
             && rack.has_room_behind_next();
-        if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
+        let is_last = place + 1 == size || !goes_on;
+        // A buffer that leaves with the data behind it passes its PSH on (`tcp_grow_skb`).
+        if (place > 0 || is_marked) && is_last { Switch::On } else { Switch::Off }
     }
 
     /// Returns whether the part of the next segment within the peer's window leaves with the previous segment, as one

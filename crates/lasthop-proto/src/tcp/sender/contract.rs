@@ -4,7 +4,7 @@ use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
 use crate::tcp::config::Switch;
 use crate::tcp::info::TcpInfo;
-use crate::tcp::stream::{Stream, Transmission};
+use crate::tcp::stream::{Quota, Stream, Transmission};
 use crate::time::Instant;
 
 /// Contract of a sender: it decides what leaves and when, repairs losses and controls congestion. The sequence numbers
@@ -35,6 +35,11 @@ pub(in crate::tcp) trait Sending {
     /// Returns the part of `bytes` that the send buffer accepts.
     fn offer(&mut self, s: &mut Stream, _now: Instant, bytes: u64) -> u64 {
         bytes.min(s.capacity())
+    }
+
+    /// Returns the limits of what leaves while the application writes; nothing if the sender does not know them.
+    fn quota(&self, _s: &Stream) -> Quota {
+        Quota::default()
     }
 
     /// Records that the application has written more.

@@ -1,19 +1,29 @@
 //! Buffers in which written data waits, if the peer's window is narrow (Linux `tcp_sendmsg_locked`). A buffer holds at
 //! most half of the widest window that the peer has offered, and segments that leave while the application writes do
-//! not cross its end. Later, buffers are merged (`tcp_grow_skb`). With wider windows, buffers are as large as
-//! segmentation offload permits, and their ends do not matter.
+//! not cross its end. A full buffer begins to leave at once (`tcp_push_one`), and the data that follows fills it again.
+//! Later, buffers are merged (`tcp_grow_skb`). With wider windows, buffers are as large as segmentation offload
+//! permits, and their ends do not matter.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use super::Stream;
-use crate::tcp::config::WindowProbe;
 
-/// Half of a window from which on ends of buffers are not modelled.
-const WIDE: u32 = 16_384;
+/// Maximum size of a buffer: `GSO_LEGACY_MAX_SIZE` without headers (`sk_setup_caps`). Ends of buffers are not modelled
+/// if half of the window is as large.
+const WIDE: u32 = 65_215;
 
 /// Maximum number of positions with PSH to remember.
 const MOST_MARKS: usize = 256;
+
+/// Limits of what leaves while the application writes, in segments.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Quota {
+    /// Number of segments that the windows admit.
+    pub segments: u32,
+    /// Maximum number of segments that leave together.
+    pub burst: u32,
+}
 
 /// Buffers of data that was not sent when it was written.
 #[derive(Clone, Debug)]
@@ -37,21 +47,44 @@ impl Buffers {
 }
 
 impl Stream {
-    /// Records that `bytes` are about to be added to the stream.
+    /// Returns the size of a full buffer, in bytes (`tcp_xmit_size_goal`).
+    fn buffer_size(&self) -> u64 {
+        let payload = u64::from(self.payload());
+        let most = if self.half_window() == 0 { WIDE } else { self.half_window().min(WIDE) };
+        (u64::from(most) / payload).max(1) * payload
+    }
+
+    /// Returns the amount that may be written until at least `limit` bytes are unsent. Linux compares only before it
+    /// begins a buffer, and fills the last one without (`tcp_stream_memory_free`).
+    pub(super) fn room_below(&self, limit: u32, quota: Quota) -> u64 {
+        let unsent = (1 + self.queued).saturating_sub(self.pos(self.snd_nxt));
+        if !self.probes_as_linux() {
+            return u64::from(limit).saturating_sub(unsent);
+        }
+        let leaves = if unsent == 0 { u64::from(quota.segments) * u64::from(self.payload()) } else { 0 };
+        (leaves + u64::from(limit).next_multiple_of(self.buffer_size())).saturating_sub(unsent)
+    }
+
+    /// Returns whether buffers are modelled: writes depend on what leaves meanwhile.
     #[inline]
-    pub(super) fn fill_buffers(&mut self, bytes: u64) {
-        if self.config.common.window_probe == WindowProbe::Empty && (1..WIDE).contains(&self.half_window()) {
-            self.fill_narrow(bytes);
+    pub fn has_buffers(&self) -> bool {
+        self.probes_as_linux() && (1..WIDE).contains(&self.half_window())
+    }
+
+    /// Records that `bytes` are about to be added to the stream, of which `quota` may leave at once.
+    #[inline]
+    pub(super) fn fill_buffers(&mut self, bytes: u64, quota: Quota) {
+        if self.has_buffers() {
+            self.fill_narrow(bytes, quota);
         } else {
             self.buffers = None;
         }
     }
 
     #[cold]
-    fn fill_narrow(&mut self, bytes: u64) {
-        let (half, payload) = (u64::from(self.half_window()), u64::from(self.payload()));
+    fn fill_narrow(&mut self, bytes: u64, quota: Quota) {
+        let (size, payload) = (self.buffer_size(), u64::from(self.payload()));
         let (sent, written) = (self.pos(self.snd_nxt), 1 + self.queued);
-        let size = (half / payload).max(1) * payload;
         let mut buffers = match self.buffers.take() {
             Some(buffers) => buffers,
             None => {
@@ -66,14 +99,30 @@ impl Stream {
         }
         buffers.is_writing = sent >= written;
         buffers.marks.clear();
+        let mut leaves = if buffers.is_writing { u64::from(quota.segments) * payload } else { 0 };
+        let burst = u64::from(quota.burst) * payload;
         let end = written + bytes;
-        let mut at = buffers.end(written);
-        while at <= end && buffers.marks.len() < MOST_MARKS {
-            if at > buffers.pushed + u64::from(self.size.widest / 2) {
-                buffers.marks.push_back(at);
-                buffers.pushed = at;
+        // End of the last buffer when it is full, and whether it carries PSH.
+        let (mut full, mut is_marked) = (buffers.end(written), false);
+        while full <= end && buffers.marks.len() < MOST_MARKS {
+            let is_forced = full > buffers.pushed + u64::from(self.size.widest / 2);
+            if is_forced {
+                is_marked = true;
+                buffers.pushed = full;
             }
-            at += size;
+            let step = if is_forced { leaves } else { leaves.min(burst) };
+            if (1..size).contains(&step) {
+                leaves -= step;
+                full += step;
+                buffers.start = full - size;
+                continue;
+            }
+            leaves -= step.min(size);
+            if is_marked {
+                buffers.marks.push_back(full);
+                is_marked = false;
+            }
+            full += size;
         }
         buffers.pushed = end;
         self.buffers = Some(buffers);
@@ -108,9 +157,9 @@ impl Stream {
         self.separate_buffers().is_some_and(|buffers| pos > buffers.start && buffers.end(pos) == pos + buffers.size)
     }
 
-    /// Returns whether data that ends at `pos` carries PSH because a buffer with PSH ends there.
+    /// Returns whether a buffer with PSH ends at `pos`.
     #[inline]
     pub fn is_marked(&self, pos: u64) -> bool {
-        self.separate_buffers().is_some_and(|buffers| buffers.marks.contains(&pos))
+        self.buffers.as_deref().is_some_and(|buffers| buffers.marks.binary_search(&pos).is_ok())
     }
 }

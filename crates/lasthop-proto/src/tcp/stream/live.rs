@@ -4,6 +4,7 @@
 use alloc::collections::VecDeque;
 
 use super::Stream;
+use super::buffers::Quota;
 use crate::tcp::config::{Nagle, Switch};
 use crate::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ pub(super) struct Live {
     more: Switch,
     /// On if the data written last carries no PSH for that.
     unmarked: Switch,
+    /// On if the data written so far leaves although segments smaller than the mss wait (`TCP_NAGLE_PUSH`).
+    pushes: Switch,
     /// Positions at which a segment ends (`MSG_EOR`), in order.
     records: VecDeque<u64>,
     /// Maximum of written and unsent data (`TCP_NOTSENT_LOWAT`).
@@ -37,6 +40,7 @@ impl Stream {
                 corked: Switch::Off,
                 more: Switch::Off,
                 unmarked: Switch::Off,
+                pushes: Switch::Off,
                 records: VecDeque::new(),
                 unsent_limit: None,
                 user_timeout: None,
@@ -45,10 +49,14 @@ impl Stream {
         })
     }
 
-    /// Sends segments smaller than the mss at once, or according to the settings (`TCP_NODELAY`).
+    /// Sends segments smaller than the mss at once, or according to the settings (`TCP_NODELAY`). Linux also sends the
+    /// data that is written, even if it is corked (`__tcp_sock_set_nodelay`).
     pub fn set_nodelay(&mut self, on: Switch) {
         let configured = self.config.common.nagle;
-        self.live_mut().nagle = if on.is_on() { Nagle::Off } else { configured };
+        let pushes = self.probes_as_linux() && on.is_on();
+        let live = self.live_mut();
+        live.nagle = if on.is_on() { Nagle::Off } else { configured };
+        live.pushes = if pushes { Switch::On } else { live.pushes };
     }
 
     /// Lets segments smaller than the mss wait, or not any more (`TCP_CORK`).
@@ -63,10 +71,12 @@ impl Stream {
         (live.more, live.unmarked) = (Switch::On, Switch::On);
     }
 
-    /// Records a write after which no more is expected.
+    /// Records a write after which no more is expected. Data in a new buffer waits again (`tcp_skb_entail`).
     pub(super) fn mark_end(&mut self) {
+        let is_new = self.pos(self.snd_nxt) > self.queued;
         if let Some(live) = &mut self.live {
-            live.unmarked = Switch::Off;
+            (live.more, live.unmarked) = (Switch::Off, Switch::Off);
+            live.pushes = if is_new { Switch::Off } else { live.pushes };
         }
     }
 
@@ -96,22 +106,26 @@ impl Stream {
         self.live.as_ref()?.user_timeout
     }
 
-    /// Returns the amount that the application may write before the limit of unsent data.
-    pub fn unsent_room(&self) -> u64 {
-        let Some(limit) = self.live.as_ref().and_then(|live| live.unsent_limit) else { return u64::MAX };
-        let unsent = (1 + self.queued).saturating_sub(self.pos(self.snd_nxt));
-        u64::from(limit).saturating_sub(unsent)
+    /// Returns the maximum of written and unsent data, if it is set.
+    pub fn unsent_limit(&self) -> Option<u32> {
+        self.live.as_ref()?.unsent_limit
+    }
+
+    /// Returns the amount that the application may write before the limit of unsent data, if `quota` may leave at once.
+    pub fn unsent_room(&self, quota: Quota) -> u64 {
+        self.unsent_limit().map_or(u64::MAX, |limit| self.room_below(limit, quota))
     }
 
     /// Returns whether segments smaller than the mss wait because the application says so.
     #[inline]
     pub(super) fn is_corked(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.corked.is_on() || live.more.is_on())
+        self.live.as_ref().is_some_and(|live| (live.corked.is_on() || live.more.is_on()) && !live.pushes.is_on())
     }
 
-    /// Ends the effect of the last write: what follows leaves by the usual rules.
+    /// Ends the effect of [`Self::expect_more`]: after an acknowledgment, data leaves by the usual rules
+    /// (`tcp_data_snd_check`).
     #[inline]
-    pub(super) fn end_write(&mut self) {
+    pub fn end_write(&mut self) {
         if let Some(live) = &mut self.live {
             live.more = Switch::Off;
         }

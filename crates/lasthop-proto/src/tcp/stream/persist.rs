@@ -239,6 +239,15 @@ impl Stream {
         }
     }
 
+    /// Stops the persist timer because the retransmission timer runs, for a Linux end, which has one timer for both
+    /// (`tcp_rearm_rto`).
+    #[inline]
+    pub(super) fn replace_persist_timer(&mut self) {
+        if self.probes_as_linux() && self.snd_wnd > 0 {
+            self.persist.timer = Instant::FAR_FUTURE;
+        }
+    }
+
     fn start_persist(&mut self, now: Instant) {
         let linux = self.probes_as_linux();
         let doublings = self.persist.probes.min(if linux { MOST_DOUBLINGS } else { 6 });

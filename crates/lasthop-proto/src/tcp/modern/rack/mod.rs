@@ -522,6 +522,11 @@ impl Rack {
             || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt(), left_at: None }, false)
     }
 
+    /// Returns the number of segments in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.flight.in_flight()
+    }
+
     /// Returns whether the congestion window admits another segment after the next one.
     pub fn has_room_behind_next(&self) -> bool {
         self.flight.in_flight() + 1 < self.control.window()
