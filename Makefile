@@ -9,13 +9,13 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser page page-test fuzz soak speed live agreement attacks firewalls latency study walkthroughs mutations dist dist-test
+.PHONY: test test-all tools format prose benches lint unit root python no-std docs deny ns2 browser page page-test fuzz soak speed live agreement attacks firewalls latency study walkthroughs mutations dist dist-test
 
 test:
-	@./scripts/test.sh format prose lint unit
+	@./scripts/test.sh format prose benches lint unit
 
 test-all:
-	@./scripts/test.sh tools format prose lint unit root python no-std docs deny ns2 browser fuzz walkthroughs
+	@./scripts/test.sh tools format prose benches lint unit root python no-std docs deny ns2 browser fuzz walkthroughs
 
 # Tools that the steps of `test-all` need beyond Rust and Python.
 tools:
@@ -30,6 +30,10 @@ prose:
 	python3 scripts/prose.py
 	python3 scripts/mutations.py --check
 	python3 scripts/walkthroughs.py --check
+
+# Tests of the analyses in benches/ on sequences made by hand.
+benches:
+	python3 benches/quic/test_quic.py
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

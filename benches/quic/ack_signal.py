@@ -15,7 +15,6 @@ import bisect
 import collections
 import math
 import random
-import statistics
 
 # Bytes that a gap adds, at least: a gap and a range of one byte each.
 STEP = 2
@@ -29,6 +28,10 @@ DATA = 200
 CANDIDATES = 6
 # Tolerance in assigning a return to the latest departure, us.
 TOLERANCE = 300.0
+# Receiver's delay and transmission times where jitter hides them, us.
+TYPICAL_US = 300.0
+# Packets of a burst leave within this time of each other, us.
+BURST_US = 200.0
 RULES = ("single", "pair", "level")
 
 # A step of the returning lengths: time when it is known and time of the datagram that has it, in us.
@@ -76,11 +79,12 @@ def processing(packets, configured_us):
     return sorted(later)[len(later) // 10] if later else 0.0
 
 
-def view(packets, configured_us, jitter_ms=0.0, return_loss=0.0, seed=1):
+def view(packets, configured_us, jitter_ms=0.0, return_loss=0.0, seed=1, emulated_ms=0.0):
     """Returns what a device sees that knows the median round trip of the hop: the configured one, the receiver's delay,
-    and the median of the jitter."""
+    and the median of the jitter. `emulated_ms` is the jitter that the packets already have."""
     data = departures(packets)
-    hop = configured_us + processing(packets, configured_us) + math.log(2) * jitter_ms * 1000
+    delay = TYPICAL_US if emulated_ms else processing(packets, configured_us)
+    hop = configured_us + delay + math.log(2) * (jitter_ms + emulated_ms) * 1000
     upstream = [packet.time for packet in packets if packet.kind == "u" and packet.length >= DATA]
     return View(data, [packet.time for packet in data], returns(packets, jitter_ms, return_loss, seed), hop, upstream)
 
@@ -163,16 +167,18 @@ def judge(seen, rule, placebo=0.0):
                    ranks=sorted(ranks.values()), delays=sorted(delays.values()))
 
 
-def shape(packets):
-    """Returns what the returning datagrams of a trace look like: a dictionary of `returns`, `data` packets, `bare` returns,
-    counts of each bare `lengths`, and the numbers of changes of length by 1 byte and of increases by STEP or more."""
-    data, back = departures(packets), [length for _, length in returns(packets)]
-    bare = [length for length in back if length <= MOST]
+def shape(packets, configured_us):
+    """Returns what the datagrams of a trace look like: a dictionary of `returns`, `data` packets, `bare` returns, counts of
+    each bare `lengths`, the numbers of changes of length by 1 byte and of increases by STEP or more, the number of `bursts`
+    of data packets that leave within BURST_US of each other, and losses between two packets that arrived (`alone`), with
+    the number of those that the next packet's return reports before another packet arrives (`prompt`)."""
+    seen = view(packets, configured_us)
+    data, times = seen.data, seen.times
+    bare = [length for _, length in seen.back if length <= MOST]
     changes = [after - before for before, after in zip(bare, bare[1:])]
-    return {"returns": len(back), "data": len(data), "bare": len(bare), "lengths": collections.Counter(bare),
-            "changes_1": sum(abs(change) == 1 for change in changes), "rises": sum(change >= STEP for change in changes)}
-
-
-def median(values):
-    """Returns the median; `None` of nothing."""
-    return statistics.median(values) if values else None
+    causes = {bisect.bisect_right(times, at - seen.hop + margin(times, at - seen.hop)) - 1 for at, _ in seen.back}
+    alone = [index for index in range(1, len(data) - 1) if [packet.kind for packet in data[index - 1:index + 2]] == [">", "x", ">"]]
+    return {"returns": len(seen.back), "data": len(data), "bare": len(bare), "lengths": collections.Counter(bare),
+            "changes_1": sum(abs(change) == 1 for change in changes), "rises": sum(change >= STEP for change in changes),
+            "bursts": sum(after - before > BURST_US for before, after in zip([-BURST_US * 2, *times], times)),
+            "alone": len(alone), "prompt": sum(index + 1 in causes for index in alone)}

@@ -28,7 +28,7 @@ WIRE_MS = 50
 LATE_US = 4000
 HEADS = ["stack", "version", "way", "hop_rtt_ms", "loss_percent", "jitter_ms", "return_loss_percent", "rule", "runs", "data_packets", "lost", "rank_1", "rank_2",
          "rank_3_to_6", "steps", "hits", "elsewhere", "chance", "known_p50_ms", "known_p90_ms"]
-SHAPE_HEADS = ["stack", "version", "way", "loss_percent", "runs", "late_p99_us", "mbps", "data_packets", "returns", "bare", "changes_by_1", "rises_by_2", "lengths"]
+SHAPE_HEADS = ["stack", "version", "way", "loss_percent", "runs", "late_p99_us", "mbps", "data_packets", "returns", "bare", "changes_by_1", "rises_by_2", "bursts", "alone", "prompt", "lengths"]
 SHOWN = 8
 
 
@@ -39,16 +39,17 @@ def of_trace(path):
         raise ValueError(f"{path}: the run is void: scheduling delay of {about['late_p99_us']} us (99 %); remove the file and run stacks.py again")
     configured = (float(about["hop_rtt_ms"]) + (WIRE_MS if about["way"] == "up" else 0)) * 1000
     outcomes = {}
+    emulated = float(about.get("return_jitter_ms", 0))
     for jitter, lossy in CONDITIONS:
         loss = float(about["loss_percent"]) / 100 if lossy else 0.0
-        seen = ack_signal.view(packets, configured, jitter, loss, int(about["seed"]))
+        seen = ack_signal.view(packets, configured, jitter, loss, int(about["seed"]), emulated)
         placebo = ack_signal.chance(seen)
         for rule in ack_signal.RULES:
             outcomes[jitter, lossy, rule] = ack_signal.judge(seen, rule, placebo)
         outcomes[jitter, lossy, "flowlets"] = flowlets.judge(seen)
     span = packets[-1].time - packets[0].time
     mbps = sum(packet.length for packet in packets if packet.kind == ">") * 8 / span
-    return about, ack_signal.shape(packets), mbps, outcomes
+    return about, ack_signal.shape(packets, configured), mbps, outcomes
 
 
 def percentile(values, share):
@@ -81,7 +82,7 @@ def shape_row(key, results):
     late = max(float(about["late_p99_us"]) for about, _, _, _ in results)
     mbps = sum(mbps for _, _, mbps, _ in results) / len(results)
     return [stack, results[0][0]["version"], way, loss, len(results), f"{late:.0f}", f"{mbps:.2f}", total["data"], total["returns"], total["bare"],
-            total["changes_1"], total["rises"], shown]
+            total["changes_1"], total["rises"], total["bursts"], total["alone"], total["prompt"], shown]
 
 
 def write(path, heads, rows):

@@ -32,6 +32,8 @@ PORT = 4433
 # No transfer ends before its time.
 BYTES = 1 << 30
 LATENESS_MS = 4
+# A full packet on the wire.
+PACKET_MS = 1.2
 REPEATS = 3
 
 Stack = collections.namedtuple("Stack", "version build needs server client up")
@@ -157,6 +159,25 @@ def firefox_profile(folder, words):
         file.write(FIREFOX.format(**words))
 
 
+def disturbance(args, folder, way):
+    """Returns further keys of the hop: jitter of the returning packets; or reordering, where about one packet every 250 ms
+    is late by the time of 1 to 20 packets."""
+    if args.jitter:
+        back = "up" if way == "down" else "down"
+        return f'delay_variation_{back} = {{ model = "exponential", mean = "{round(args.jitter * 1000)} us" }}'
+    if not args.reorder:
+        return ""
+    path = os.path.join(folder, "late")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("0 0\n")
+        for event in range(int((args.seconds + args.settle) * 4)):
+            at = 1.5 + event / 4
+            # Neighbouring events have distant displacements.
+            late = (1 + event * 7 % 20 + 0.5) * PACKET_MS
+            file.write(f"{at:.4f} {late:.2f}\n{at + PACKET_MS / 1000:.4f} 0\n")
+    return f'delay_variation_down = {{ model = "replay", file = "{path}", order = "free" }}'
+
+
 def whole(args, cell, client):
     """Captures whole packets at the client, for frames.py, if this is asked for."""
     if not args.whole:
@@ -169,7 +190,7 @@ def once(args, cell, folder):
     """Runs a cell; returns the facts about the run and its packets."""
     link, capture = os.path.join(folder, "link.toml"), os.path.join(folder, "lab.pcapng")
     with open(link, "w", encoding="utf-8") as file:
-        file.write(SCENARIO.format(seed=cell.seed, delay=round(cell.rtt * 500), way=cell.way, loss=cell.loss / 100, lateness=LATENESS_MS, more=args.more))
+        file.write(SCENARIO.format(seed=cell.seed, delay=round(cell.rtt * 500), way=cell.way, loss=cell.loss / 100, lateness=LATENESS_MS, more=disturbance(args, folder, cell.way)))
     made = STACKS[cell.stack]
     with common.Program(None, "nice", "-n", "-5", args.lasthop, "lab", "hold", link, "--json", "--scheme", "E2E", "--pcapng", capture) as lab:
         nodes = json.loads(lab.line())["nodes"]
@@ -197,6 +218,10 @@ def once(args, cell, folder):
         shutil.copy(f"{folder}/keys", os.path.join(args.results, f"{cell.name}.keys"))
     about = {"stack": cell.stack, "version": made.version, "way": cell.way, "hop_rtt_ms": f"{cell.rtt:g}", "loss_percent": f"{cell.loss:g}", "seed": cell.seed,
              "late_p99_us": left["lateness_us"]["p99"], "late_max_us": left["lateness_us"]["max"], "void": left["void"]}
+    if args.reorder:
+        about["reordered"] = True
+    if args.jitter:
+        about["return_jitter_ms"] = f"{args.jitter:g}"
     return about, packets
 
 
@@ -241,7 +266,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=15, help="length of a run (default 15)")
     parser.add_argument("--settle", type=float, default=1, help="seconds from the start of the server to that of the client (default 1)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
-    parser.add_argument("--more", default="", help="further keys of the hop, such as delay_variation_down = {...}")
+    parser.add_argument("--jitter", type=float, default=0, help="mean of an exponential delay of the returning packets in ms, which keeps their order (default 0)")
+    parser.add_argument("--reorder", action="store_true", help="delay a downlink packet every 250 ms, so that 1 to 20 later ones pass it")
     parser.add_argument("--whole", action="store_true", help="also keep captures of whole packets at the client, and the keys, for frames.py (tcpdump)")
     args = parser.parse_args()
     if args.how:

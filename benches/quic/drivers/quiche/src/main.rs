@@ -168,7 +168,8 @@ struct Source {
 impl Source {
     fn step(&mut self, connection: &mut Connection) -> Fallible<()> {
         while !self.ended {
-            let next = if self.head.is_empty() { &BLOCK[..self.left.min(BLOCK.len() as u64) as usize] } else { &self.head };
+            let next =
+                if self.head.is_empty() { &BLOCK[..self.left.min(BLOCK.len() as u64) as usize] } else { &self.head };
             let last = if self.head.is_empty() { next.len() as u64 == self.left } else { self.left == 0 };
             match connection.stream_send(STREAM, next, last) {
                 Ok(sent) if self.head.is_empty() => {
