@@ -22,7 +22,7 @@ NAMES = {0x00: "PADDING", 0x01: "PING", 0x02: "ACK", 0x03: "ACK_ECN", 0x06: "CRY
 STREAM = range(0x08, 0x10)
 FREQUENCY = {0xAF, 0x1F}
 FIELDS = ["frame.time_relative", "ip.src", "udp.length", "quic.packet_number", "quic.frame_type", "quic.ack.ack_range_count", "quic.stream.offset", "quic.header_form"]
-HEADS = ["stack", "version", "way", "returns", "frames", "ranges_p50", "ranges_p90", "ranges_max", "ack_frequency"]
+HEADS = ["stack", "version", "way", "returns", "frames", "ranges_p50", "ranges_p90", "ranges_max", "ack_frequency", "sent", "skipped"]
 LATE_HEADS = ["stack", "version", "mbps", "displacement", "early_events", "early_retransmitted", "late_events", "late_retransmitted"]
 SHOWN = 6
 # Displacements of this and more are one class.
@@ -57,15 +57,17 @@ def share(values, part):
 
 
 def of_returns(about, found):
-    """Returns the row of a run for the first file."""
+    """Returns the row of a run for the first file. The sender's skipped packet numbers are seen only if it is the client."""
     server = min(one.source for one in found)
     sender = server if about["way"] == "down" else max(one.source for one in found)
     back = [one for one in found if one.source != sender and not one.long and one.frames]
     combinations = collections.Counter(named(one.frames) for one in back)
     ranges = sorted(count + 1 for one in back for count in one.ranges)
+    numbers = {one.number[-1] for one in found if one.source == sender and not one.long and one.number}
+    skipped = max(numbers) - min(numbers) + 1 - len(numbers) if about["way"] == "up" else ""
     asks = sum(1 for one in found if one.source == sender and 0xAF in one.frames)
     shown = " ".join(f"{kinds}:{count}" for kinds, count in sorted(combinations.items(), key=lambda one: (-one[1], one[0]))[:SHOWN])
-    return [about["stack"], about["version"], about["way"], len(back), shown, share(ranges, 0.5), share(ranges, 0.9), ranges[-1] if ranges else "", asks]
+    return [about["stack"], about["version"], about["way"], len(back), shown, share(ranges, 0.5), share(ranges, 0.9), ranges[-1] if ranges else "", asks, len(numbers), skipped]
 
 
 def reordering(found):

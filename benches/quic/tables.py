@@ -6,6 +6,7 @@
 import argparse
 import collections
 import csv
+import math
 import os
 import sys
 
@@ -19,6 +20,8 @@ NAMES = {"quinn": "quinn", "quicgo": "quic-go", "quiche": "quiche", "ngtcp2": "n
 # Those that the criterion for a live device names.
 SIX = ("quinn", "quicgo", "quiche", "ngtcp2", "picoquic", "msquic")
 NEEDED = 0.65
+# Normal quantile of 95 % intervals.
+Z = 1.96
 RULES = ("single", "pair", "level", "flowlets")
 # Candidates that can be tried, one after the other, while returns are held for 25 ms, by the hop's round trip in ms.
 TRIES = {"2": 6, "10": 2, "20": 1}
@@ -39,17 +42,27 @@ def percent(part, whole):
     return f"{100 * part / whole:.0f}" if whole else "–"
 
 
+def interval(part, whole):
+    """Returns Wilson's 95 % interval of a share in percent, such as `61–76`; a dash of nothing."""
+    if not whole:
+        return "–"
+    share = part / whole
+    middle, half = share + Z * Z / (2 * whole), Z * math.sqrt(share * (1 - share) / whole + Z * Z / (4 * whole * whole))
+    low, high = (100 * max(0.0, bound) / (1 + Z * Z / whole) for bound in (middle - half, middle + half))
+    return f"{low:.0f}–{high:.0f}"
+
+
 class Sum(collections.Counter):
     """Counts of several rows of the outcomes; `timely` are the packets found while there is time to try a candidate."""
 
     def __init__(self, rows):
         super().__init__()
         for row in rows:
-            for name in ("data_packets", "lost", "rank_1", "rank_2", "rank_3_to_6", "steps", "hits", "elsewhere", "runs"):
+            for name in ("data_packets", "lost", "rank_1", "steps", "hits"):
                 self[name] += int(row[name])
-            self["found"] += sum(int(row[name]) for name in ("rank_1", "rank_2", "rank_3_to_6"))
-            tries = TRIES.get(row["hop_rtt_ms"], 1)
-            self["timely"] += int(row["rank_1"]) + (int(row["rank_2"]) if tries >= 2 else 0) + (int(row["rank_3_to_6"]) if tries >= 6 else 0)
+            ranks = [int(row[f"rank_{rank}"]) for rank in range(1, 7)]
+            self["found"] += sum(ranks)
+            self["timely"] += sum(ranks[:TRIES[row["hop_rtt_ms"]]])
             self["chance"] += float(row["chance"]) * int(row["data_packets"])
 
     def recall(self, name="rank_1"):
@@ -79,6 +92,8 @@ def shapes(returns, frames):
         shown = ", ".join(f"{length} ({percent(int(number), bare)})" for length, number in lengths)
         inside = next((one for one in frames if (one["stack"], one["way"]) == (name, "down")), None)
         kinds, ranges, asks = "–", "–", "–"
+        as_client = next((one for one in frames if (one["stack"], one["way"]) == (name, "up")), None)
+        skipped = f"{1000 * int(as_client['skipped']) / int(as_client['sent']):.1f}" if as_client else "–"
         if inside:
             total = int(inside["returns"])
             combinations = [one.rsplit(":", 1) for one in inside["frames"].split()]
@@ -88,9 +103,9 @@ def shapes(returns, frames):
         sending = next((one for one in returns if (one["stack"], one["way"], one["loss_percent"]) == (name, "up", "1")), None)
         burst = f"{int(sending['data_packets']) / int(sending['bursts']):.1f}" if sending else "–"
         lines.append([NAMES[name], row["version"], row["mbps"], burst, f"{int(row['data_packets']) / count:.1f}", percent(int(row["prompt"]), int(row["alone"])), shown, percent(int(row["changes_by_1"]), bare),
-                      percent(int(row["rises_by_2"]), bare), kinds, ranges, asks])
+                      percent(int(row["rises_by_2"]), bare), kinds, ranges, asks, skipped])
     return markdown(["stack", "version", "Mbps", "packets per burst", "data packets per return", "gaps acknowledged at once, %", "commonest lengths (%)", "changes by 1 byte, %", "rises by 2 or more, %",
-                     "frames (% of returns)", "ACK ranges p50 / p90 / max", "sender asks for ACK frequency"], lines)
+                     "frames (% of returns)", "ACK ranges p50 / p90 / max", "sender asks for ACK frequency", "numbers skipped per 1000"], lines)
 
 
 def recall(rows):
@@ -102,7 +117,10 @@ def recall(rows):
             total = chosen(rows, stack=name, way="down", loss_percent="1", jitter_ms="0", return_loss_percent="0", rule=rule)
             if rule == "single":
                 cells.append(total["lost"])
-            cells.append(percent(total["rank_1"], total["lost"]) + ("" if rule == "flowlets" else f" / {percent(total['found'], total['lost'])}"))
+            first = percent(total["rank_1"], total["lost"])
+            if rule in ("single", "level"):
+                first += f" ({interval(total['rank_1'], total['lost'])})"
+            cells.append(first + ("" if rule == "flowlets" else f" / {percent(total['found'], total['lost'])}"))
             cells.append(percent(total["hits"], total["steps"]))
             if rule == "level":
                 chance = percent(total["chance"], total["data_packets"])

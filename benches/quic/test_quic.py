@@ -197,6 +197,23 @@ class Traces(unittest.TestCase):
                 trace.read(path)
 
 
+    def test_points_that_show_other_datagrams_are_refused(self):
+        trace.check([(1200, 1200)] * 998 + [(40, 1200), (1200, 40)], "run")
+        with self.assertRaisesRegex(ValueError, "run: 20 of 1000 datagrams have another length"):
+            trace.check([(1200, 1200)] * 980 + [(40, 1200), (1200, 40)] * 10, "run")
+
+
+class Tables(unittest.TestCase):
+    def test_wilsons_interval(self):
+        # 8 of 10: 49.0 to 94.3 % (Wilson 1927, as tabulated for 95 %).
+        self.assertEqual((tables.interval(8, 10), tables.interval(0, 10), tables.interval(0, 0)), ("49–94", "0–28", "–"))
+
+    def test_the_hop_limits_the_candidates_that_there_is_time_to_try(self):
+        row = {"data_packets": "100", "lost": "21", "steps": "30", "hits": "20", "chance": "0.1", **{f"rank_{rank}": str(rank) for rank in range(1, 7)}}
+        timely = {rtt: tables.Sum([{**row, "hop_rtt_ms": rtt}])["timely"] for rtt in ("2", "10", "20")}
+        self.assertEqual(timely, {"2": 21, "10": 3, "20": 1})
+
+
 class Page(unittest.TestCase):
     def test_the_page_shows_the_tables_of_the_files(self):
         with open(tables.PAGE, encoding="utf-8") as file:

@@ -22,6 +22,8 @@ import pcapng  # noqa: E402
 
 Packet = collections.namedtuple("Packet", "time kind length")
 UDP = 17
+# Datagrams that may have changed places between two points.
+SWAPPED = 0.01
 
 
 def datagrams(path):
@@ -56,7 +58,10 @@ def datagrams(path):
 
 def reduced(path, way):
     """Returns the packets of the connection with the most bytes in a capture of stacks.py, as the device sees them: at
-    the box for downloads (`way` is "down"), at the client for uploads ("up")."""
+    the box for downloads (`way` is "down"), at the client for uploads ("up").
+
+    Raises ValueError if the datagrams of two points cannot be assigned to each other.
+    """
     seen = datagrams(path)
     point = "box:hop" if way == "down" else "client"
     sizes = collections.Counter()
@@ -67,7 +72,7 @@ def reduced(path, way):
     flow = sizes.most_common(1)[0][0]
     data, back, wire = ([one for one in seen[key] if one[1] == flow] for key in
                         ((point, True), (point, False), ("server" if way == "down" else "box:wire", True)))
-    packets = [Packet(time, "<", length) for time, _, _, length, _ in back]
+    packets, pairs = [Packet(time, "<", length) for time, _, _, length, _ in back], []
     if way == "down":
         # In the order in which the server sent them; what the queue dropped lies before the next that arrived.
         arrivals = iter(data)
@@ -79,6 +84,7 @@ def reduced(path, way):
             one = next(arrivals, None)
             if one is None:
                 break
+            pairs.append((length, one[3]))
             packets += [Packet(one[0], "u", lost) for lost in ghosts]
             packets.append(Packet(one[0], "x" if one[4] else ">", one[3]))
             ghosts = []
@@ -87,9 +93,22 @@ def reduced(path, way):
         onward = iter([one for one in wire if one[2] == source])
         for time, _, _, length, fate in data:
             next_hop = None if fate else next(onward, None)
+            if next_hop:
+                pairs.append((length, next_hop[3]))
             packets.append(Packet(time, "x" if fate else "q" if next_hop and next_hop[4] else ">", length))
+    check(pairs, path)
     # Sorting is stable: lost packets stay before the next one of the same time.
     return sorted(packets, key=lambda packet: packet.time)
+
+
+def check(pairs, path):
+    """Checks that two points show the same datagrams, given pairs of their lengths. A few may have changed places.
+
+    Raises ValueError if more differ: then it is uncertain which of them a queue dropped.
+    """
+    different = sum(sent != arrived for sent, arrived in pairs)
+    if different > SWAPPED * len(pairs):
+        raise ValueError(f"{path}: {different} of {len(pairs)} datagrams have another length at the next point; a queue's drops cannot be assigned")
 
 
 def write(path, about, packets):
