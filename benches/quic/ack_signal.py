@@ -1,12 +1,14 @@
 """Infers losses on a hop from the lengths and times of returning datagrams, and compares with the truth of a trace.
 
 An acknowledgment that reports a gap is longer than one that does not: each gap adds at least 2 bytes to an ACK frame
-(RFC 9000 §19.3.1). Three rules use this:
+(RFC 9000 §19.3.1). Four rules use this:
 
     single   a returning datagram of at most MOST bytes is at least STEP bytes longer than the one before
     pair     so is the next one; a single control frame, such as MAX_STREAM_DATA, has no effect
     level    it and the next one are longer than each of the LEVEL before: other fields of the frame can hide a byte of
              the gap (a shorter acknowledgment delay), and vary from one return to the next
+    shift    `level`; or it and the next one are shorter than each of the LEVEL before by FALL: some receivers update
+             the window in each return, until a gap keeps the application from reading
 
 At a step, the packet that caused it left the device one round trip of the hop before. The candidates for the lost packet
 are the packets that left nearest to the one before it.
@@ -20,19 +22,23 @@ import random
 STEP = 2
 # Returns before a step that the rule `level` compares with.
 LEVEL = 2
+# Bytes of window updates (MAX_DATA, MAX_STREAM_DATA) that are missing, at least and at most.
+FALL = (5, 14)
 # Longer returning datagrams carry data of the receiver.
 MOST = 199
 # Shorter datagrams of the data direction are acknowledgments and control frames, not candidates.
 DATA = 200
 # Candidates for each step.
 CANDIDATES = 6
+# Time for which a device can hold returns before the sender's probe timer expires, us: the default max_ack_delay.
+HOLD_US = 25_000.0
 # Tolerance in assigning a return to the latest departure, us.
 TOLERANCE = 300.0
 # Receiver's delay and transmission times where jitter hides them, us.
 TYPICAL_US = 300.0
 # Packets of a burst leave within this time of each other, us.
 BURST_US = 200.0
-RULES = ("single", "pair", "level")
+RULES = ("single", "pair", "level", "shift")
 
 # A step of the returning lengths: time when it is known and time of the datagram that has it, in us.
 Step = collections.namedtuple("Step", "known at")
@@ -43,7 +49,9 @@ View = collections.namedtuple("View", "data times back hop upstream")
 # `elsewhere`, other steps that a loss before or behind the hop explains. `placebo`: share of all bare returns whose
 # candidates include a lost packet, which is what hits / steps would be by chance. `ranks` and `delays`: for each packet
 # found, its best rank among the candidates, from 1, and the time from its departure until the step is known, us.
-Outcome = collections.namedtuple("Outcome", "lost steps hits elsewhere placebo ranks delays")
+# `in_time`: packets that are repaired while returns are held, if the candidates are tried one after the other, each for a
+# round trip of the hop, from the time on when the step is known.
+Outcome = collections.namedtuple("Outcome", "lost steps hits elsewhere placebo ranks delays in_time")
 
 
 def returns(packets, jitter_ms=0.0, loss=0.0, seed=1):
@@ -97,11 +105,13 @@ def steps(back, rule):
     if rule not in RULES:
         raise ValueError(f"unknown rule {rule!r}; there are {', '.join(RULES)}")
     found = []
-    if rule == "level":
+    if rule in ("level", "shift"):
         bare = [one for one in back if one[1] <= MOST]
         for index in range(LEVEL, len(bare) - 1):
-            before = max(length for _, length in bare[index - LEVEL:index])
-            if min(bare[index][1], bare[index + 1][1]) > before:
+            before = [length for _, length in bare[index - LEVEL:index]]
+            after = [length for _, length in bare[index:index + 2]]
+            falls = FALL[0] <= min(before) - max(after) <= FALL[1]
+            if min(after) > max(before) or rule == "shift" and falls:
                 found.append(Step(bare[index + 1][0], bare[index][0]))
         return found
     for index in range(1, len(back)):
@@ -150,7 +160,7 @@ def chance(seen):
 
 def judge(seen, rule, placebo=0.0):
     """Applies a rule to a view and returns its outcome; `placebo` is passed on."""
-    ranks, delays, hits, elsewhere, found = {}, {}, 0, 0, steps(seen.back, rule)
+    ranks, delays, timely, hits, elsewhere, found = {}, {}, set(), 0, 0, steps(seen.back, rule)
     for step in found:
         near = candidates(seen.times, step.at, seen.hop)
         lost = [(rank, index) for rank, index in enumerate(near, 1) if seen.data[index].kind == "x"]
@@ -159,12 +169,14 @@ def judge(seen, rule, placebo=0.0):
             if rank < ranks.get(index, CANDIDATES + 1):
                 ranks[index] = rank
                 delays[index] = step.known - seen.times[index]
+            if step.known - step.at + rank * seen.hop <= HOLD_US:
+                timely.add(index)
         if near and not lost:
             first, last = seen.times[min(near)], seen.times[max(near)]
             before = bisect.bisect_right(seen.upstream, last) - bisect.bisect_left(seen.upstream, first)
             elsewhere += before > 0 or any(seen.data[index].kind == "q" for index in near)
     return Outcome(lost=sum(packet.kind == "x" for packet in seen.data), steps=len(found), hits=hits, elsewhere=elsewhere, placebo=placebo,
-                   ranks=sorted(ranks.values()), delays=sorted(delays.values()))
+                   ranks=sorted(ranks.values()), delays=sorted(delays.values()), in_time=len(timely))
 
 
 def shape(packets, configured_us):

@@ -27,7 +27,7 @@ WIRE_MS = 50
 # Scheduling delay of the lab that voids a run, us (99th percentile).
 LATE_US = 4000
 HEADS = ["stack", "version", "way", "hop_rtt_ms", "loss_percent", "jitter_ms", "return_loss_percent", "rule", "runs", "data_packets", "lost", *(f"rank_{rank}" for rank in range(1, ack_signal.CANDIDATES + 1)),
-         "steps", "hits", "elsewhere", "chance", "known_p50_ms", "known_p90_ms"]
+         "in_time", "steps", "hits", "elsewhere", "chance", "known_p50_ms", "known_p90_ms"]
 SHAPE_HEADS = ["stack", "version", "way", "loss_percent", "runs", "late_p99_us", "mbps", "data_packets", "returns", "bare", "changes_by_1", "rises_by_2", "bursts", "alone", "prompt", "lengths"]
 SHOWN = 8
 
@@ -67,7 +67,7 @@ def row(key, results, condition):
     weight = sum(part.placebo * shape["bare"] for part, (_, shape, _, _) in zip(parts, results)) / max(1, sum(shape["bare"] for _, shape, _, _ in results))
     stack, way, rtt, loss = key
     return [stack, results[0][0]["version"], way, rtt, loss, jitter, loss if lossy else 0, rule, len(results), data, sum(part.lost for part in parts),
-            *(count[rank] for rank in range(1, ack_signal.CANDIDATES + 1)), sum(part.steps for part in parts), sum(part.hits for part in parts),
+            *(count[rank] for rank in range(1, ack_signal.CANDIDATES + 1)), sum(part.in_time for part in parts), sum(part.steps for part in parts), sum(part.hits for part in parts),
             sum(part.elsewhere for part in parts), f"{weight:.3f}", percentile(delays, 0.5), percentile(delays, 0.9)]
 
 

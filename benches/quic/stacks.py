@@ -262,7 +262,8 @@ def main():
     parser.add_argument("--ways", default="down,up", help="down, up (default both)")
     parser.add_argument("--rtts", type=numbers, default=[2, 10, 20], help="round trips of the hop in ms (default 2,10,20)")
     parser.add_argument("--losses", type=numbers, default=[0, 0.1, 1, 3, 5], help="losses in percent (default 0,0.1,1,3,5)")
-    parser.add_argument("--seeds", type=int, default=1, help="runs per cell, with seeds from 1 (default 1)")
+    parser.add_argument("--seeds", type=int, default=1, help="runs per cell, each with its own seed (default 1)")
+    parser.add_argument("--first-seed", type=int, default=1, help="the first of these seeds (default 1)")
     parser.add_argument("--seconds", type=float, default=15, help="length of a run (default 15)")
     parser.add_argument("--settle", type=float, default=1, help="seconds from the start of the server to that of the client (default 1)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
@@ -285,7 +286,7 @@ def main():
     args.spki = public_key(args.results)
     files(args.results)
     common.go_first()
-    cells = [Cell(name, way, rtt, loss, seed + 1) for seed in range(args.seeds) for loss in args.losses for rtt in args.rtts
+    cells = [Cell(name, way, rtt, loss, args.first_seed + run) for run in range(args.seeds) for loss in args.losses for rtt in args.rtts
              for way in args.ways.split(",") for name in names if name not in missing]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

@@ -22,9 +22,9 @@ SIX = ("quinn", "quicgo", "quiche", "ngtcp2", "picoquic", "msquic")
 NEEDED = 0.65
 # Normal quantile of 95 % intervals.
 Z = 1.96
-RULES = ("single", "pair", "level", "flowlets")
-# Candidates that can be tried, one after the other, while returns are held for 25 ms, by the hop's round trip in ms.
-TRIES = {"2": 6, "10": 2, "20": 1}
+RULES = ("single", "pair", "level", "shift", "flowlets")
+# Round trips of the hop, ms.
+HOPS = ("2", "10", "20")
 
 
 def read(name):
@@ -53,16 +53,14 @@ def interval(part, whole):
 
 
 class Sum(collections.Counter):
-    """Counts of several rows of the outcomes; `timely` are the packets found while there is time to try a candidate."""
+    """Counts of several rows of the outcomes."""
 
     def __init__(self, rows):
         super().__init__()
         for row in rows:
-            for name in ("data_packets", "lost", "rank_1", "steps", "hits"):
+            for name in ("data_packets", "lost", "rank_1", "in_time", "steps", "hits"):
                 self[name] += int(row[name])
-            ranks = [int(row[f"rank_{rank}"]) for rank in range(1, 7)]
-            self["found"] += sum(ranks)
-            self["timely"] += sum(ranks[:TRIES[row["hop_rtt_ms"]]])
+            self["found"] += sum(int(row[f"rank_{rank}"]) for rank in range(1, 7))
             self["chance"] += float(row["chance"]) * int(row["data_packets"])
 
     def recall(self, name="rank_1"):
@@ -118,11 +116,11 @@ def recall(rows):
             if rule == "single":
                 cells.append(total["lost"])
             first = percent(total["rank_1"], total["lost"])
-            if rule in ("single", "level"):
+            if rule in ("single", "shift"):
                 first += f" ({interval(total['rank_1'], total['lost'])})"
             cells.append(first + ("" if rule == "flowlets" else f" / {percent(total['found'], total['lost'])}"))
             cells.append(percent(total["hits"], total["steps"]))
-            if rule == "level":
+            if rule == "shift":
                 chance = percent(total["chance"], total["data_packets"])
         lines.append([*cells, chance])
     return markdown(["stack", "lost", *(f"{rule}: {what}" for rule in RULES for what in ("recall", "precision")), "by chance"], lines)
@@ -152,26 +150,26 @@ def delays(rows, rule):
     lines = []
     for name in rows:
         cells = [NAMES[name]]
-        for rtt in TRIES:
+        for rtt in HOPS:
             keys = {"stack": name, "way": "down", "loss_percent": "1", "rule": rule, "hop_rtt_ms": rtt, "return_loss_percent": "0"}
             sums = {jitter: chosen(rows, jitter_ms=jitter, **keys) for jitter in ("0", "1", "4")}
-            cells.append(" / ".join(percent(one["timely"], one["lost"]) for one in sums.values()))
+            cells.append(" / ".join(percent(one["in_time"], one["lost"]) for one in sums.values()))
             quiet = next((row for row in rows[name] if row["jitter_ms"] == "0" and all(row[key] == value for key, value in keys.items())), None)
             cells.append(f"{quiet['known_p50_ms'] or '–'} / {quiet['known_p90_ms'] or '–'}" if quiet else "–")
         lines.append(cells)
-    return markdown(["stack", *(head for rtt in TRIES for head in (f"{rtt} ms: in time, %", "known, ms"))], lines)
+    return markdown(["stack", *(head for rtt in HOPS for head in (f"{rtt} ms: in time, %", "known, ms"))], lines)
 
 
 def uploads(rows):
     """Returns the table of uploads with 1 % loss."""
     lines = []
     for name in rows:
-        sums = {rule: chosen(rows, stack=name, way="up", loss_percent="1", jitter_ms="0", return_loss_percent="0", rule=rule) for rule in ("single", "level", "flowlets")}
+        sums = {rule: chosen(rows, stack=name, way="up", loss_percent="1", jitter_ms="0", return_loss_percent="0", rule=rule) for rule in ("single", "shift", "flowlets")}
         known = [row for row in rows[name] if (row["way"], row["loss_percent"], row["jitter_ms"], row["rule"], row["return_loss_percent"])
                  == ("up", "1", "0", "single", "0") and row["known_p50_ms"]]
         lines.append([NAMES[name], sums["single"]["lost"], *(f"{percent(one['rank_1'], one['lost'])} / {percent(one['found'], one['lost'])}" for one in sums.values()),
                       percent(sums["single"]["hits"], sums["single"]["steps"]), " / ".join(row["known_p50_ms"] for row in known) or "–"])
-    return markdown(["stack", "lost", "single", "level", "flowlets", "precision of single", "known after p50, ms (hop 2 / 10 / 20 ms)"], lines)
+    return markdown(["stack", "lost", "single", "shift", "flowlets", "precision of single", "known after p50, ms (hop 2 / 10 / 20 ms)"], lines)
 
 
 def reordering(rows):
@@ -193,15 +191,15 @@ def verdict(rows):
     """Returns the numbers of stacks that meet the criterion for downloads with 1 % loss: by the first candidate over all
     hops, and in time for each."""
     lines = []
-    for rule in ("single", "level"):
+    for rule in ("single", "level", "shift"):
         for jitter in ("0", "1", "4"):
             keys = {"way": "down", "loss_percent": "1", "jitter_ms": jitter, "return_loss_percent": "0", "rule": rule}
             cells = [f"{rule}, jitter {jitter} ms"]
-            for name, more in (("rank_1", {}), *(("timely", {"hop_rtt_ms": rtt}) for rtt in TRIES)):
+            for name, more in (("rank_1", {}), *(("in_time", {"hop_rtt_ms": rtt}) for rtt in HOPS)):
                 met = [stack for stack in rows if chosen(rows, stack=stack, **keys, **more).recall(name) >= NEEDED]
                 cells.append(f"{sum(stack in SIX for stack in met)} of {len(SIX)}, {len(met)} of {len(rows)}")
             lines.append(cells)
-    return markdown(["rule", "first candidate", *(f"in time, {rtt} ms" for rtt in TRIES)], lines)
+    return markdown(["rule", "first candidate", *(f"in time, {rtt} ms" for rtt in HOPS)], lines)
 
 
 def false_steps(rows, returns):
@@ -209,17 +207,17 @@ def false_steps(rows, returns):
     lines = []
     for name in rows:
         bare = sum(int(row["bare"]) for row in returns if (row["stack"], row["way"], row["loss_percent"]) == (name, "down", "0"))
-        sums = [chosen(rows, stack=name, way="down", loss_percent="0", jitter_ms="0", rule=rule) for rule in RULES[:3]]
+        sums = [chosen(rows, stack=name, way="down", loss_percent="0", jitter_ms="0", rule=rule) for rule in RULES[:4]]
         lines.append([NAMES[name], bare, *(f"{1000 * one['steps'] / bare:.1f}" if bare else "–" for one in sums)])
-    return markdown(["stack", "bare returns", *RULES[:3]], lines)
+    return markdown(["stack", "bare returns", *RULES[:4]], lines)
 
 
 def blocks():
     """Returns the tables by name."""
     outcomes, returns, frames, late = map(read, ("quic-stacks.csv", "quic-returns.csv", "quic-frames.csv", "quic-reordering.csv"))
     outcomes = grouped(outcomes)
-    return {"shapes": shapes(returns, frames), "recall": recall(outcomes), "single": conditions(outcomes, "single"), "level": conditions(outcomes, "level"),
-            "delays": delays(outcomes, "level"), "uploads": uploads(outcomes), "reordering": reordering(late), "verdict": verdict(outcomes),
+    return {"shapes": shapes(returns, frames), "recall": recall(outcomes), "single": conditions(outcomes, "single"), "shift": conditions(outcomes, "shift"),
+            "delays": delays(outcomes, "shift"), "uploads": uploads(outcomes), "reordering": reordering(late), "verdict": verdict(outcomes),
             "false": false_steps(outcomes, returns)}
 
 

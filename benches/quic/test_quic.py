@@ -50,13 +50,23 @@ class Rules(unittest.TestCase):
     def test_a_loss_is_known_one_hop_round_trip_after_the_next_packet(self):
         self.assertEqual(outcome(download(200, lost={50}), "single").delays, [SPACING_US + HOP_US])
 
+    def test_the_hold_leaves_time_for_one_candidate_for_each_round_trip(self):
+        back = [Packet(at * SPACING_US + 100, "<", 36 + 2 * (at > 51)) for at in range(100)]
+        # The lost packet is the second candidate of the step that the return after packet 51 shows.
+        for hop_us, rank, in_time in ((2000.0, 2, 1), (12000.0, 2, 1), (13000.0, 2, 0), (24000.0, 1, 1), (26000.0, 1, 0)):
+            lost = 51 if rank == 1 else 52
+            data = [Packet(at * SPACING_US, "x" if at == lost else ">", 1452) for at in range(100)]
+            seen = ack_signal.View(data, [packet.time for packet in data], [(packet.time + hop_us, packet.length) for packet in back], hop_us, [])
+            found = ack_signal.judge(seen, "single")
+            self.assertEqual((found.ranks, found.in_time), ([rank], in_time), (hop_us, rank))
+
     def test_the_pair_rule_waits_for_the_next_return(self):
         # The packet after the gap was acknowledged at once; the next return covers two more.
         self.assertEqual(outcome(download(200, lost={50}), "pair").delays, [SPACING_US + HOP_US + 2 * SPACING_US])
 
     def test_a_single_control_frame_is_a_false_step_of_the_single_rule_only(self):
         packets = download(200, extra={20: 6, 40: 8})
-        self.assertEqual([outcome(packets, rule).steps for rule in ack_signal.RULES], [2, 0, 0])
+        self.assertEqual([outcome(packets, rule).steps for rule in ack_signal.RULES], [2, 0, 0, 0])
 
     def test_data_of_the_receiver_is_no_step(self):
         self.assertEqual(outcome(download(200, extra={20: 600}), "single").steps, 0)
@@ -65,7 +75,18 @@ class Rules(unittest.TestCase):
         # As in Chromium, where an immediate acknowledgment has a delay field that is a byte shorter.
         lengths = [35, 35, 35, 36, 36, 36, 36, 35, 35]
         back = [(index * 2400.0, length) for index, length in enumerate(lengths)]
-        self.assertEqual([len(ack_signal.steps(back, rule)) for rule in ack_signal.RULES], [0, 0, 1])
+        self.assertEqual([len(ack_signal.steps(back, rule)) for rule in ack_signal.RULES], [0, 0, 1, 1])
+
+    def test_missing_window_updates_are_a_step_of_the_shift_rule_only(self):
+        # As in MsQuic, which adds MAX_DATA and MAX_STREAM_DATA while the application reads.
+        lengths = [47, 47, 47, 38, 38, 38, 38, 47, 47]
+        back = [(index * 2400.0, length) for index, length in enumerate(lengths)]
+        self.assertEqual([step.at for step in ack_signal.steps(back, "shift")], [7200.0, 16800.0])
+        self.assertEqual([step.at for step in ack_signal.steps(back, "level")], [16800.0])
+
+    def test_a_control_frame_that_ends_is_no_fall(self):
+        back = [(index * 2400.0, 44 if index == 10 else 36) for index in range(20)]
+        self.assertEqual(ack_signal.steps(back, "shift"), [])
 
     def test_alternating_lengths_are_no_step_of_the_level_rule(self):
         back = [(index * 2400.0, 33 + index % 2) for index in range(50)]
@@ -78,7 +99,7 @@ class Rules(unittest.TestCase):
             self.assertEqual((found.steps, found.ranks), (0, []), rule)
 
     def test_an_unknown_rule_is_refused(self):
-        with self.assertRaisesRegex(ValueError, "unknown rule 'triple'; there are single, pair, level"):
+        with self.assertRaisesRegex(ValueError, "unknown rule 'triple'; there are single, pair, level, shift"):
             ack_signal.steps([], "triple")
 
     def test_a_loss_before_the_device_explains_a_step(self):
@@ -207,11 +228,6 @@ class Tables(unittest.TestCase):
     def test_wilsons_interval(self):
         # 8 of 10: 49.0 to 94.3 % (Wilson 1927, as tabulated for 95 %).
         self.assertEqual((tables.interval(8, 10), tables.interval(0, 10), tables.interval(0, 0)), ("49–94", "0–28", "–"))
-
-    def test_the_hop_limits_the_candidates_that_there_is_time_to_try(self):
-        row = {"data_packets": "100", "lost": "21", "steps": "30", "hits": "20", "chance": "0.1", **{f"rank_{rank}": str(rank) for rank in range(1, 7)}}
-        timely = {rtt: tables.Sum([{**row, "hop_rtt_ms": rtt}])["timely"] for rtt in ("2", "10", "20")}
-        self.assertEqual(timely, {"2": 21, "10": 3, "20": 1})
 
 
 class Page(unittest.TestCase):
