@@ -2,7 +2,8 @@
 """Writes the page without a server: the folder of static files of `make page`.
 
 Browsers load no module of a page that is opened as a file, and fetch no file for it. So the modules of each page become
-one classic script, and the program (WebAssembly, compressed) and the source of its worker are strings in another.
+one classic script, and the program (WebAssembly, compressed) and the source of its worker are strings in another. The course
+is written by course.py.
 """
 
 import argparse
@@ -13,6 +14,9 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+from course import Failed as CourseFailed
+from course import write_course
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "crates/lasthop-serve/web"
@@ -97,6 +101,7 @@ def html(name: str, with_studies: bool) -> tuple[str, list[str]]:
     page = page.replace(head, f'{head}<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n')
     page = SCRIPT.sub('<script src="simulator.js" defer></script>\n<script src="\\g<file>" defer></script>', page)
     page = page.replace('href="cure"', 'href="cure.html"').replace('href="./"', 'href="index.html"')
+    page = page.replace("</nav>", ' <a href="course/index.html" title="Ten labs, from one lost frame to a cure">Course</a></nav>', 1)
     if with_studies:
         page = page.replace("</nav>", ' <a href="studies/index.html" title="Published studies, reproduced">Studies</a></nav>', 1)
     files = re.findall(r'(?:href|src)="([\w.-]+\.(?:js|css|svg))"', page)
@@ -112,6 +117,7 @@ def write(folder: Path, program: Path, studies: Path | None) -> None:
         (folder / name).write_text(page, encoding="utf-8")
         for file in files:
             (folder / file).write_text(bundle(file) if file in scripts else text_of(file), encoding="utf-8")
+    write_course(folder / "course")
     (folder / "simulator.js").write_text(simulator(program.read_bytes()), encoding="utf-8")
     if studies:
         copy_pages(studies, folder / "studies")
@@ -135,7 +141,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         write(args.folder, args.program, args.studies)
-    except (Failed, OSError) as error:
+    except (Failed, CourseFailed, OSError) as error:
         print(f"page: {error}", file=sys.stderr)
         return 1
     return 0
