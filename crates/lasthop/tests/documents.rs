@@ -25,7 +25,7 @@ fn root() -> PathBuf {
 
 /// Returns all Markdown pages.
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/models"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "docs/models", "docs/course", "docs/course/data", "docs/course/solutions"].map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
@@ -232,6 +232,22 @@ fn the_plot_of_the_results_is_that_of_now() {
     judge(&root().join("docs/img/wan-transfer.svg"), &drawn);
 }
 
+/// The teacher's page of the course has the command of each figure, which ends by naming the file.
+#[test]
+fn the_figures_of_the_course_are_drawn_from_what_happens_now() {
+    let text = fs::read_to_string(root().join("docs/course/teacher.md")).unwrap();
+    let mut figures = 0;
+    for block in text.split("```text\n").skip(1) {
+        let command = block.split("\n```").next().unwrap_or_default();
+        let Some((_, name)) = command.rsplit_once(".svg ") else { continue };
+        let bench = Bench::new();
+        shell(&bench, command);
+        judge(&root().join("docs/course/img").join(name), &fs::read_to_string(bench.path().join(name)).unwrap());
+        figures += 1;
+    }
+    assert!(figures > 5, "{figures}");
+}
+
 /// Links between pages have existing targets.
 #[test]
 fn links_between_documents_lead_somewhere() {
@@ -240,7 +256,8 @@ fn links_between_documents_lead_somewhere() {
         let text = fs::read_to_string(&page).unwrap();
         for rest in text.split("](").skip(1) {
             let target = rest.split([')', ' ', '#']).next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
+            // A link of the course into the page, which scripts/course.py checks.
+            if target.is_empty() || target.contains("://") || target.starts_with("view:") {
                 continue;
             }
             links += 1;
