@@ -93,6 +93,9 @@ class Page:
         self.lines = path.read_text(encoding="utf-8").splitlines()
         self.at = 0
         self.title = ""
+        # The last heading, which names a table, and the number of tables.
+        self.below = ""
+        self.tables = 0
         self.out: list[str] = []
         # Number of the question whose section is open, and the choices that it lists.
         self.question: str | None = None
@@ -129,6 +132,7 @@ class Page:
 
     def heading(self, level: int, text: str) -> None:
         self.end_question()
+        self.below = text
         if level == 1:
             if self.title:
                 raise self.fail("a second title")
@@ -184,8 +188,10 @@ class Page:
         for first, *rest in rows[2:]:
             body += f'<tr><th scope="row">{self.inline(first)}</th>'
             body += "".join(f"<td>{self.inline(cell)}</td>" for cell in rest) + "</tr>\n"
+        self.tables += 1
+        label = html.escape(f"Table {self.tables}: {self.below}")
         self.out.append(
-            f'<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>{head}</tr></thead>\n'
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><thead><tr>{head}</tr></thead>\n'
             f"<tbody>{body}</tbody></table></div>\n"
         )
 
