@@ -40,13 +40,16 @@ export function showLink($, link) {
   link.pictures.forEach(({ figure }, at) => drawFigure(figures[at].firstChild, figure));
 }
 
-/** Shows the models of a direction. */
-function told({ direction, file, said, models, verdict }) {
+/** Shows the models of a direction, and which of its properties the scenario has. */
+function told({ direction, file, said, models, verdict, statement }) {
   const shown = make('table', {}, make('thead'), make('tbody'));
   table(shown, ['model', 'AIC', 'parameters, with 95 % intervals'], models.map(({ model, aic, chosen, parameters }) => row(
     [model, aic.toFixed(1), make('td', { className: 'words', textContent: parameters.join('; ') })], chosen ? 'best' : '',
   )));
-  return [make('h3', { textContent: `Losses ${direction}: ${file}` }), list(said), scrolled(shown, `Models, ${direction}`), make('p', { className: 'finding', textContent: verdict.join(' ') })];
+  return [
+    make('h3', { textContent: `Losses ${direction}: ${file}` }), list(said), scrolled(shown, `Models, ${direction}`), make('p', { className: 'finding', textContent: verdict.join(' ') }),
+    make('h3', { textContent: `Properties in the scenario, ${direction}` }), list(statement),
+  ];
 }
 
 const times = (gain) => (gain === null ? 'from 0' : gain.toFixed(2));
