@@ -202,7 +202,7 @@ test('files are dropped, and two directions are told apart by their names', asyn
     document.getElementById('measurement-drop').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: transfer }));
   }, LOSSES);
   await page.locator('#link-words:not(:empty)').waitFor();
-  assert.deepEqual(await page.$$eval('#told h3', (heads) => heads.map((head) => head.textContent)), ['Losses down: down.csv', 'Losses up: up.csv']);
+  assert.deepEqual(await page.$$eval('#told h3', (heads) => heads.map((head) => head.textContent)), ['Losses down: down.csv', 'Properties in the scenario, down', 'Losses up: up.csv', 'Properties in the scenario, up']);
   assert.deepEqual(page.errors, []);
   await page.close();
 });
