@@ -9,7 +9,7 @@ pub fn numerals(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut previous = "";
     for word in text.split(|c: char| c.is_whitespace() || "()[]/–:;*|\"".contains(c)) {
-        let reference = ["RFC", "Question", "question", "Lab", "lab", "labs", "Linux"].contains(&previous);
+        let reference = ["RFC", "Question", "question", "Lab", "labs", "Step"].contains(&previous);
         let bare = word.trim_end_matches(['.', ',', '%', '?', '!']);
         if !reference && bare.starts_with(|c: char| c.is_ascii_digit()) {
             let plain = bare.replace(',', "");
