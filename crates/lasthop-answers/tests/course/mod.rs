@@ -36,6 +36,11 @@ fn there_are_ten_labs_of_30_to_60_minutes() {
     for (lab, _) in labs() {
         assert!((30..=60).contains(&lab.minutes), "{}: {} minutes", lab.name, lab.minutes);
         assert!((3..=6).contains(&lab.questions.len()), "{}: {} questions", lab.name, lab.questions.len());
+        assert!(
+            lab.questions.iter().all(|question| !question.hint.is_empty()),
+            "{}: a question without a hint",
+            lab.name
+        );
     }
 }
 

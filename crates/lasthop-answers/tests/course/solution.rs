@@ -33,7 +33,9 @@ fn answer(lab: &Lab, values: &Values, question: &Question) -> String {
     match &question.kind {
         Kind::Number { unit, answer, digits, right, .. } => {
             let value = values.number(lab, answer);
-            format!("**{value:.digits$} {unit}** ({} to {} count as right).", right[0], right[1])
+            let [low, high] = right;
+            let others = if low < high { format!(" ({low} to {high} count as right)") } else { String::new() };
+            format!("**{value:.digits$} {unit}**{others}.")
         }
         Kind::Choice { answer, .. } => format!("**{answer})**"),
     }
