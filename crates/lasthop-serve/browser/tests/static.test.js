@@ -146,6 +146,8 @@ test('the reproduced studies are part of the folder', async () => {
   const page = await open('index.html', SMALL);
   await page.locator('.ways a', { hasText: 'Studies' }).click();
   await page.locator('figure svg').first().waitFor();
+  // On a busy machine, the first figure is there before the others.
+  await page.waitForLoadState();
   assert.ok(page.url().endsWith('/studies/index.html'), page.url());
   assert.ok(await page.locator('figure').count() > 3);
   asksNobody(page);
