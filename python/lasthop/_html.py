@@ -113,7 +113,8 @@ def study(result: Study) -> str:
     text = _table([result.title, result.citation], [*names[:-1], "95 % interval"], rows, len(result.table) - len(shown))
     if not result.claims:
         return text
-    claims = [(claim.id, "yes" if claim.holds else "no", claim.text) for claim in result.claims]
+    verdicts = {True: "yes", False: "no", None: "open"}
+    claims = [(claim.id, verdicts[claim.holds], claim.text) for claim in result.claims]
     return f"{text}\n{_table(['Conclusions'], ['claim', 'holds', ''], claims)}"
 
 

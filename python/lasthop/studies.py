@@ -25,13 +25,13 @@ class Claim(NamedTuple):
     Attributes:
         id: letter or number.
         text: wording of the claim.
-        holds: whether it holds, according to 95 % intervals.
+        holds: whether it holds, according to 95 % intervals; ``None`` if they do not decide it.
         evidence: numbers that decide it.
     """
 
     id: str
     text: str
-    holds: bool
+    holds: bool | None
     evidence: str
 
 

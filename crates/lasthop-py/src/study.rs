@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use lasthop_report::columns::row_columns;
-use lasthop_report::study::{Holds, Study};
+use lasthop_report::study::Study;
 use lasthop_study::reproduce::Plan;
 use lasthop_study::study::{Options, Selection};
 use pyo3::prelude::*;
@@ -126,11 +126,11 @@ impl PyStudy {
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Returns the study's claims: letter or number, text, whether it holds, evidence.
+    /// Returns the study's claims: letter or number, text, whether it holds (`None`: undecided), evidence.
     #[getter]
-    fn claims(&self) -> Vec<(&str, &str, bool, String)> {
+    fn claims(&self) -> Vec<(&str, &str, Option<bool>, String)> {
         let claims = self.0.claims.iter();
-        claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, claim.evidence())).collect()
+        claims.map(|claim| (&*claim.id, &*claim.text, claim.verdict(), claim.evidence())).collect()
     }
 
     /// Returns the study's figures: name, caption, SVG.

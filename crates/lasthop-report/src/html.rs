@@ -157,6 +157,8 @@ struct ClaimView<'a> {
 struct ComparisonView {
     text: String,
     missed: bool,
+    /// The runs do not decide it.
+    open: bool,
 }
 
 #[derive(Serialize)]
@@ -252,12 +254,14 @@ impl<'a> ClaimView<'a> {
         let (class, verdict) = match claim.holds {
             Holds::Yes => ("held", "✓ holds"),
             Holds::No => ("missed", "✗ missed"),
+            Holds::Open => ("open", "? open"),
         };
         let summary = claim.summary();
         let evidence = summary.is_none().then(|| study.in_words(&claim.evidence()));
         let comparisons = claim.comparisons.iter().map(|comparison| ComparisonView {
             text: study.in_words(&comparison.text),
             missed: comparison.holds == Holds::No,
+            open: comparison.holds == Holds::Open,
         });
         let comparisons = comparisons.filter(|_| summary.is_some()).collect();
         Self { id: &claim.id, text: &claim.text, evidence, summary, comparisons, class, verdict }

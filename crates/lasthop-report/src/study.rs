@@ -120,6 +120,8 @@ pub enum Holds {
     Yes,
     /// The comparison does not hold.
     No,
+    /// The 95 % interval contains the bound, so that the runs do not decide the comparison.
+    Open,
 }
 
 /// Figure of a study.
@@ -213,7 +215,16 @@ const AT_A_GLANCE: usize = 4;
 pub const FAR: f64 = 10.0;
 
 impl Claim {
-    /// Returns the comparisons in one line, with missed ones marked.
+    /// Returns whether the claim holds; `None` if the runs do not decide it.
+    pub const fn verdict(&self) -> Option<bool> {
+        match self.holds {
+            Holds::Yes => Some(true),
+            Holds::No => Some(false),
+            Holds::Open => None,
+        }
+    }
+
+    /// Returns the comparisons in one line, with missed and open ones marked.
     pub fn evidence(&self) -> String {
         self.comparisons.iter().map(Comparison::marked).collect::<Vec<_>>().join("; ")
     }
@@ -230,9 +241,13 @@ impl Claim {
 }
 
 impl Comparison {
-    /// Returns the claim's text, marked if the claim does not hold.
+    /// Returns the comparison's text, marked if it does not hold or is open.
     pub(crate) fn marked(&self) -> String {
-        let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
+        let mark = match self.holds {
+            Holds::Yes => "",
+            Holds::No => "MISSED: ",
+            Holds::Open => "OPEN: ",
+        };
         format!("{mark}{}", self.text)
     }
 }

@@ -144,20 +144,21 @@ fn number_cells(metric: &Metric, row: Option<&CellRow>) -> Vec<String> {
     cells
 }
 
-/// Formats one line per claim; below it its evidence or, if that is long, the missed comparisons; then the number of
-/// claims that hold.
+/// Formats one line per claim; below it its evidence or, if that is long, the missed and open comparisons; then the
+/// number of claims that hold.
 pub fn text_claims(claims: &[Claim]) -> String {
     let mut text = String::new();
     for claim in claims {
         let verdict = match claim.holds {
             Holds::Yes => "holds ",
             Holds::No => "MISSED",
+            Holds::Open => "open  ",
         };
         text += &format!("{verdict}  ({}) {}\n", claim.id, claim.text);
         let evidence = match claim.summary() {
             None => claim.evidence(),
             Some(summary) => {
-                let missed = claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::No);
+                let missed = claim.comparisons.iter().filter(|comparison| comparison.holds != Holds::Yes);
                 missed.fold(summary, |line, comparison| format!("{line}; {}", comparison.marked()))
             }
         };
@@ -169,7 +170,9 @@ pub fn text_claims(claims: &[Claim]) -> String {
         return text;
     }
     let held = claims.iter().filter(|claim| claim.holds == Holds::Yes).count();
-    text + &format!("{held} of {} claims hold\n", claims.len())
+    let open = claims.iter().filter(|claim| claim.holds == Holds::Open).count();
+    let undecided = if open > 0 { format!("; the intervals leave {open} open") } else { String::new() };
+    text + &format!("{held} of {} claims hold{undecided}\n", claims.len())
 }
 
 /// Formats one line per metric with the deviations of the measured numbers from the published ones.

@@ -33,6 +33,18 @@ impl Claimant<'_> {
         self.comparisons.push(Comparison { holds, text });
     }
 
+    /// Checks that a quantity is above zero: its 95 % interval lies above zero. The comparison is open if the interval
+    /// contains zero, or if a single run has none.
+    pub fn judge(&mut self, quantity: &Estimate, text: String) {
+        let (low, high) = quantity.interval();
+        let holds = match quantity.ci95 {
+            Some(_) if low > 0.0 => Holds::Yes,
+            Some(_) if high <= 0.0 => Holds::No,
+            _ => Holds::Open,
+        };
+        self.comparisons.push(Comparison { holds, text });
+    }
+
     /// Checks that `upper` exceeds `factor` times `lower`: the 95 % interval of the difference, run by run, lies above
     /// zero.
     pub fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
@@ -76,12 +88,45 @@ impl Claimant<'_> {
     }
 }
 
-/// Gathers the comparisons behind a claim; `None` if a cell is missing.
+/// Gathers the comparisons behind a claim; `None` if a cell is missing. A claim holds if all comparisons hold, fails if
+/// any fails, and is open otherwise.
 pub fn claim(results: &Results, id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>) -> Option<Claim> {
     let mut claimant = Claimant { results, comparisons: Vec::new() };
     gather(&mut claimant)?;
     let comparisons = claimant.comparisons;
-    let holds =
-        if comparisons.iter().all(|comparison| comparison.holds == Holds::Yes) { Holds::Yes } else { Holds::No };
+    let any = |holds: Holds| comparisons.iter().any(|comparison| comparison.holds == holds);
+    let holds = match (any(Holds::No), any(Holds::Open)) {
+        (true, _) => Holds::No,
+        (false, true) => Holds::Open,
+        (false, false) => Holds::Yes,
+    };
     Some(Claim { id: id.to_owned(), text: text.to_owned(), holds, comparisons })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interval decides a comparison only if the bound lies outside of it; one run has no interval.
+    #[test]
+    fn intervals_that_contain_the_bound_leave_a_claim_open() {
+        let verdict = |samples: &[&[f64]]| {
+            let gather = |c: &mut Claimant| {
+                samples.iter().try_for_each(|values| {
+                    c.judge(&Estimate::of(values)?, String::new());
+                    Some(())
+                })
+            };
+            claim(&Results::default(), "a", "", &gather).unwrap().holds
+        };
+        let (above, around, below): (&[f64], &[f64], &[f64]) =
+            (&[1.0, 1.1, 1.2], &[-1.0, 1.0, 0.5], &[-1.0, -1.1, -1.2]);
+        assert_eq!(verdict(&[above]), Holds::Yes);
+        assert_eq!(verdict(&[below]), Holds::No);
+        assert_eq!(verdict(&[around]), Holds::Open);
+        assert_eq!(verdict(&[&[1.0]]), Holds::Open);
+        assert_eq!(verdict(&[&[0.0, 0.0]]), Holds::No, "equal is not above");
+        assert_eq!(verdict(&[above, around]), Holds::Open);
+        assert_eq!(verdict(&[above, around, below]), Holds::No, "one that fails decides");
+    }
 }

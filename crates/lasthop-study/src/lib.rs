@@ -20,6 +20,7 @@
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
 //! | [`discussion1997`] | topics that the 1997 study discusses without measurements |
+//! | [`lasthop2026`] | the question of 1997 with modern schemes, links and applications |
 #![forbid(unsafe_code)]
 
 pub mod about;
@@ -30,6 +31,7 @@ pub mod diagnosis;
 pub mod discussion1997;
 pub mod emodel;
 pub mod install;
+pub mod lasthop2026;
 pub mod link;
 pub mod meaning;
 pub mod measures;

@@ -356,7 +356,10 @@ impl Samples {
         let measures = measures(network, report);
         let value = |name: &String| {
             let found = measures.iter().find(|measure| measure.name == *name).map(|measure| measure.value);
-            found.or_else(|| flows::steady_throughput(network, report, name))
+            found
+                .or_else(|| flows::steady_throughput(network, report, name))
+                .or_else(|| flows::duration(network, report, name))
+                .or_else(|| links::overhead(network, report, name))
         };
         self.values.extend(self.columns.iter().map(|(name, _)| value(name).unwrap_or(f64::NAN)));
     }

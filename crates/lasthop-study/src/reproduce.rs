@@ -3,15 +3,16 @@
 use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
 
-use crate::measures::flows::steady_columns;
+use crate::measures::flows::{duration_columns, steady_columns};
+use crate::measures::links::overhead_columns;
 use crate::measures::{Samples, columns};
 use crate::papers::{bbr2016, kosek2022, l4s_tests2021, mqvpn2026, pemi2026, quic_geo2022, sidekick2024};
 use crate::replicate::{Progress, Task, run_each};
 use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
-use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
+use crate::{balakrishnan1997, discussion1997, lasthop2026, xylomenos_kokkinakis};
 
 /// The published studies.
-pub static STUDIES: [&dyn Study; 10] = [
+pub static STUDIES: [&dyn Study; 11] = [
     &balakrishnan1997::Balakrishnan1997,
     &xylomenos_kokkinakis::XylomenosKokkinakis,
     &discussion1997::DISCUSSION,
@@ -22,6 +23,7 @@ pub static STUDIES: [&dyn Study; 10] = [
     &quic_geo2022::QUIC_GEO,
     &mqvpn2026::MQVPN,
     &l4s_tests2021::L4S_TESTS,
+    &lasthop2026::TODAY,
 ];
 
 /// Size of a study.
@@ -40,7 +42,7 @@ impl Size {
     const USUAL: Self = Self { runs: 30, runs_in_all: 5, seconds_per_run: 1.0 };
 
     /// Sizes by name. Papers that print medians have ten runs, as they themselves had.
-    const KNOWN: [(&'static str, Self); 10] = [
+    const KNOWN: [(&'static str, Self); 11] = [
         ("balakrishnan1997", Self { runs: 30, runs_in_all: 30, seconds_per_run: 0.6 }),
         ("xylomenos-kokkinakis", Self { runs: 30, runs_in_all: 2, seconds_per_run: 20.0 }),
         ("discussion1997", Self { runs: 30, runs_in_all: 8, seconds_per_run: 1.6 }),
@@ -51,6 +53,7 @@ impl Size {
         ("quic-geo2022", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.4 }),
         ("mqvpn2026", Self { runs: 6, runs_in_all: 6, seconds_per_run: 6.0 }),
         ("l4s-tests2021", Self { runs: 1, runs_in_all: 1, seconds_per_run: 62.0 }),
+        ("lasthop2026", Self { runs: 6, runs_in_all: 3, seconds_per_run: 60.0 }),
     ];
 
     /// Returns the size of the study of that name.
@@ -88,7 +91,12 @@ impl Plan {
         // Cells differ in their metrics: only web sessions have pages.
         for task in plan.tasks()? {
             let steady = study.steady_from().map(|from| steady_columns(&task.network, from)).unwrap_or_default();
-            for column in columns(&task.network).into_iter().chain(steady) {
+            let durations = if study.has_durations() {
+                [duration_columns(&task.network), overhead_columns(&task.network)].concat()
+            } else {
+                Vec::new()
+            };
+            for column in columns(&task.network).into_iter().chain(steady).chain(durations) {
                 if !plan.measures.contains(&column) {
                     plan.measures.push(column);
                 }

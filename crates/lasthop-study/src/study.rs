@@ -106,6 +106,11 @@ pub trait Study: Sync {
         None
     }
 
+    /// Returns whether durations of transfers and overheads of links are metrics of the study's cells.
+    fn has_durations(&self) -> bool {
+        false
+    }
+
     /// Returns the names of the cells that the lab runs as well.
     fn lab_cells(&self) -> Vec<String> {
         Vec::new()
@@ -316,6 +321,24 @@ impl Results {
     /// Returns the estimate of the ratio of two cells' throughputs, run by run.
     pub(crate) fn paired_ratio(&self, a: &str, b: &str) -> Option<Estimate> {
         self.by_run([a, b], |[a, b]| a / b)
+    }
+
+    /// Returns a quantity derived from several metrics of a cell, in each run. `quantity` gets `None` for a metric that
+    /// the run lacks, and returns `None` if the run lacks the quantity.
+    pub(crate) fn values_of<const N: usize>(
+        &self,
+        cell: &str,
+        measures: [&str; N],
+        quantity: impl Fn([Option<f64>; N]) -> Option<f64>,
+    ) -> Option<Vec<Option<f64>>> {
+        self.expect(cell);
+        let samples = self.runs.get(cell)?;
+        let columns = measures.map(|measure| {
+            let at = samples.columns().iter().position(|(name, _)| name == measure);
+            at.map(|at| samples.column(at).collect::<Vec<_>>()).unwrap_or_default()
+        });
+        let value = |run: usize| quantity(columns.each_ref().map(|column| column.get(run).copied().flatten()));
+        Some((0..samples.runs()).map(value).collect())
     }
 
     pub(crate) fn throughput(&self, cell: &str) -> Option<&Estimate> {

@@ -40,6 +40,10 @@ impl Study for Topics {
         self.topics.iter().find_map(|topic| topic.steady_from())
     }
 
+    fn has_durations(&self) -> bool {
+        self.topics.iter().any(|topic| topic.has_durations())
+    }
+
     fn lab_cells(&self) -> Vec<String> {
         let points =
             self.topics.iter().flat_map(|topic| topic.points().into_iter().filter(|point| topic.in_lab(point)));
@@ -123,6 +127,11 @@ pub(crate) trait Topic: Sync {
         None
     }
 
+    /// Returns whether the topic needs durations of transfers and overheads of links.
+    fn has_durations(&self) -> bool {
+        false
+    }
+
     /// Returns whether the lab runs the cell as well.
     fn in_lab(&self, _point: &Point) -> bool {
         false
@@ -172,6 +181,8 @@ pub(crate) enum Base {
     Builtin(&'static str),
     /// A scenario of the study: name and text of its file.
     Text(&'static str, &'static str),
+    /// A scenario of the study in parts: its name, and the texts of a link, of its traffic, and of traffic beside that.
+    Parts(&'static str, [&'static str; 3]),
 }
 
 impl From<&'static str> for Base {
@@ -235,6 +246,7 @@ impl Point {
         let scenario = match self.scenario {
             Base::Builtin(name) => Scenario::builtin(name)?,
             Base::Text(file, text) => Scenario::parse(file, text)?,
+            Base::Parts(name, parts) => Scenario::parse(name, &parts.join("\n"))?,
         };
         let scenario = scenario.with_overrides(&self.set)?;
         Ok((scenario, scheme(study, self.scheme)?))
@@ -248,6 +260,8 @@ pub(crate) enum Along {
     Number(&'static str, Scale),
     /// The schemes, in the order of the cells: a bar per series.
     Schemes,
+    /// The second parts of the cells' names, in the order of the cells: a bar per series.
+    Seconds,
 }
 
 /// Axes of a figure, which shows one metric of the cells, by series and position.
@@ -345,7 +359,14 @@ pub(crate) fn figure(topic: &dyn Topic, results: &Results) -> NamedFigure {
     let (id, title, axes) = (topic.id(), topic.title(), topic.axes());
     let (figure, over) = match axes.along {
         Along::Number(x, scale) => (lines(topic, results, (x, scale)), x),
-        Along::Schemes => (bars(topic, results), "schemes"),
+        Along::Schemes => (bars(topic, results, |point| point.scheme.to_owned()), "schemes"),
+        Along::Seconds => {
+            let group = |point: &Point| {
+                let second = point.name.split('/').nth(1).unwrap_or_default();
+                topic.reads(second).unwrap_or_else(|| second.to_owned())
+            };
+            (bars(topic, results, group), "links")
+        }
     };
     NamedFigure {
         id: format!("figure-{id}"),
@@ -375,13 +396,15 @@ fn lines(topic: &dyn Topic, results: &Results, (x_label, x_scale): (&str, Scale)
     })
 }
 
-fn bars(topic: &dyn Topic, results: &Results) -> Figure {
+/// Returns bars in the groups that `group` names.
+fn bars(topic: &dyn Topic, results: &Results, group: impl Fn(&Point) -> String) -> Figure {
     let (axes, points) = (topic.axes(), topic.points());
     let mut groups: Vec<String> = Vec::new();
     let mut series: Vec<BarSeries> = Vec::new();
     for point in &points {
-        if !groups.iter().any(|known| known == point.scheme) {
-            groups.push(point.scheme.to_owned());
+        let group = group(point);
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     }
     for point in &points {
@@ -389,10 +412,11 @@ fn bars(topic: &dyn Topic, results: &Results) -> Figure {
         if !series.iter().any(|known| known.name == name) {
             series.push(BarSeries { name: name.to_owned(), bars: vec![None; groups.len()] });
         }
-        let group = groups.iter().position(|known| known == point.scheme);
+        let group = group(point);
+        let at = groups.iter().position(|known| *known == group);
         let bars = series.iter_mut().find(|known| known.name == name);
-        if let (Some(group), Some(known)) = (group, bars) {
-            known.bars[group] = drawn(topic, point, results);
+        if let (Some(at), Some(known)) = (at, bars) {
+            known.bars[at] = drawn(topic, point, results);
         }
     }
     Figure::Bars(BarChart { title: topic.title().to_owned(), value_label: axes.y.to_owned(), groups, series })

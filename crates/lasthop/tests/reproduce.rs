@@ -146,7 +146,8 @@ fn without_a_study_all_are_listed() {
             "pemi2026",
             "quic-geo2022",
             "mqvpn2026",
-            "l4s-tests2021"
+            "l4s-tests2021",
+            "lasthop2026"
         ]
     );
     assert!(text.lines().last().is_some_and(|line| line.starts_with("--all: ")), "{text}");

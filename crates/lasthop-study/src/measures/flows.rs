@@ -103,6 +103,25 @@ pub(crate) fn steady_throughput(network: &Network, report: &Report, name: &str) 
     (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds / 1e6)
 }
 
+/// Returns the name of a transfer's duration among the metrics of a run.
+pub(crate) fn duration_name(flow: &str) -> String {
+    format!("duration of {flow}")
+}
+
+/// Returns names and units of the durations of a network's transfers.
+pub(crate) fn duration_columns(network: &Network) -> Vec<(String, &'static str)> {
+    let flows = network.flows.iter().filter(|spec| spec.app.is_transfer());
+    flows.map(|spec| (duration_name(&spec.name), "s")).collect()
+}
+
+/// Returns a metric of this kind in seconds, up to the limit for a transfer that it ended; `None` if it is none, or if
+/// the transfer did not start.
+pub(crate) fn duration(network: &Network, report: &Report, name: &str) -> Option<f64> {
+    let flow = name.strip_prefix("duration of ")?;
+    let at = network.flows.iter().position(|spec| spec.name == flow)?;
+    Some(pace(network, report, network.flows.get(at)?, report.flows.get(at)?)?.1)
+}
+
 /// Returns throughput in Mbps, and its time base in seconds; `None` for flows without a beginning and an end, such as
 /// one direction of a web session's connections, which are opened repeatedly.
 fn pace(network: &Network, report: &Report, spec: &FlowSpec, flow: &FlowReport) -> Option<(f64, f64)> {

@@ -42,6 +42,26 @@ pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Meas
     measures
 }
 
+/// Returns the name of a link's overhead among the metrics of a run.
+pub(crate) fn overhead_name(link: &str) -> String {
+    format!("overhead of {link}")
+}
+
+/// Returns names and units of the overheads of a network's links.
+pub(crate) fn overhead_columns(network: &Network) -> Vec<(String, &'static str)> {
+    network.links.iter().map(|link| (overhead_name(&link.name), "percent")).collect()
+}
+
+/// Returns a metric of this kind in percent: bytes of packets that the link carried, beyond the application bytes that
+/// all flows delivered, in the direction that carried more; `None` if it is none, or if nothing was delivered.
+pub(crate) fn overhead(network: &Network, report: &Report, name: &str) -> Option<f64> {
+    let link = name.strip_prefix("overhead of ")?;
+    let at = network.links.iter().position(|spec| spec.name == link)?;
+    let carried = report.links.get(at)?.iter().map(|path| path.bytes).max()?;
+    let delivered = report.flows.iter().map(|flow| flow.received).sum::<u64>();
+    (delivered > 0).then(|| 100.0 * (carried as f64 / delivered as f64 - 1.0))
+}
+
 /// Returns both directions of each link of `network`, in its order, down before up.
 pub fn links(network: &Network, reports: &[Report]) -> Vec<LinkRow> {
     let node = |id: NodeId| &network.nodes[id.0];

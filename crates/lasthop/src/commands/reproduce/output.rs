@@ -53,8 +53,7 @@ pub fn print_study_json(study: &Study) -> Result<(), Error> {
         json!({ "table": table.id, "title": table.title, "rows": rows.collect::<Vec<_>>() })
     });
     let claims = study.claims.iter().map(|claim| {
-        let holds = claim.holds == Holds::Yes;
-        json!({ "claim": claim.id, "text": claim.text, "holds": holds, "evidence": claim.evidence() })
+        json!({ "claim": claim.id, "text": claim.text, "holds": claim.verdict(), "evidence": claim.evidence() })
     });
     print_json(&json!({
         "study": study.id,
