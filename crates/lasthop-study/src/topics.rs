@@ -64,7 +64,7 @@ impl Study for Topics {
 
     fn names(&self, selection: &Selection) -> Result<BTreeMap<String, Vec<String>>, StudyError> {
         let named = |topic: &'static dyn Topic| {
-            topic.points().into_iter().map(move |point| {
+            topic.points().into_iter().filter(|point| is_part(selection, &point.name)).map(move |point| {
                 let words = words(topic, &point.name);
                 (point.name, words)
             })
@@ -74,6 +74,7 @@ impl Study for Topics {
 
     fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError> {
         let points = self.selected(selection)?.into_iter().flat_map(|topic| topic.points());
+        let points = points.filter(|point| is_part(selection, &point.name));
         study::cells(points.collect(), |point| point.name.clone(), |point| point.scenario(self.name))
     }
 
@@ -94,20 +95,35 @@ impl Study for Topics {
 }
 
 impl Topics {
-    /// Returns the topics whose table or figure is in `selection`.
+    /// Returns the topics whose table or figure is in `selection`. A table may be named with the beginning of its cells'
+    /// names, such as `bulk/farm`.
     fn selected(&self, selection: &Selection) -> Result<Vec<&'static dyn Topic>, StudyError> {
         let (what, given) = match selection {
             Selection::All => return Ok(self.topics.to_vec()),
             Selection::Table(table) => ("table", table),
             Selection::Figure(figure) => ("figure", figure),
         };
-        match self.topics.iter().find(|topic| topic.id() == given) {
+        let has = |topic: &dyn Topic| {
+            let prefix = format!("{given}/");
+            what == "table" && topic.points().iter().any(|point| point.name.starts_with(&prefix))
+        };
+        match self.topics.iter().find(|topic| topic.id() == given || has(**topic)) {
             Some(topic) => Ok(vec![*topic]),
             None => {
                 let known = self.topics.iter().map(|topic| topic.id()).collect::<Vec<_>>().join(", ");
                 Err(StudyError::Unknown { study: self.name, what, given: given.clone(), known })
             }
         }
+    }
+}
+
+/// Returns whether a cell is in `selection`, if its topic is.
+fn is_part(selection: &Selection, cell: &str) -> bool {
+    match selection {
+        Selection::Table(given) if given.contains('/') => {
+            cell.strip_prefix(given.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        }
+        _ => true,
     }
 }
 

@@ -448,7 +448,7 @@ pub struct ReproduceArgs {
     /// Reproduce all studies, and write one page over them
     #[arg(long, conflicts_with = "study")]
     pub all: bool,
-    /// Reproduce only this table
+    /// Reproduce only this table; of studies with topics also a part, by the beginning of its cells: bulk/farm
     #[arg(long, conflicts_with = "figure", requires = "study")]
     pub table: Option<String>,
     /// Reproduce only this figure
