@@ -11,7 +11,7 @@ use crate::study::Results;
 pub enum Metric {
     /// Throughput of the download in Mbps.
     Throughput,
-    /// That throughput over the one of CUBIC in the run of the same number.
+    /// Ratio of that throughput to CUBIC's in the run of the same number.
     Gain,
     /// Bytes on the hop beyond those delivered, in percent.
     Overhead,

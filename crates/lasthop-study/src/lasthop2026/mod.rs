@@ -30,9 +30,9 @@ pub static TODAY: Topics = Topics {
     doi: None,
     introduction: &[
         "The study of 1997 compared cures for TCP over one lossy radio by the throughput of a download. Since then, senders, radios \
-         and applications have changed. This study asks the question again: 14 lines (six end to end or with a managed queue, two \
-         with one more device, six with a device at each end of the hop or none but QUIC) over eight links that people have, for a \
-         download, web pages, a call beside a download, and live video beside web pages.",
+         and applications have changed. This study asks the question again: 14 lines (five end to end, two with a managed queue, two \
+         with one more device, five with a device at each end of the hop) over eight links that people have, for a download, web \
+         pages, a call beside a download, and live video beside web pages.",
         "Each link is that of a ready-made scenario, or a file with its sources; each use is one definition over all links; all lines \
          have default settings. Nothing is tuned to a cell. Claims were written before the first run, and are judged by 95 % \
          intervals of differences between runs with the same losses: a claim fails if one of its comparisons fails, and is open if \
