@@ -14,6 +14,7 @@ import argparse
 import csv
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 
 LINKS = {
@@ -76,40 +77,55 @@ def table(rows: Rows, name: str) -> Iterator[str]:
         yield f"| `{line}` | " + " | ".join(cells) + " |"
 
 
-def comparisons(evidence: str) -> list[str]:
-    return evidence.split("; ")
+CELL = re.compile(r"(?:bulk|page|call|video)/([^/ ]+)/([^ ]+)")
+
+
+def places(parts: list[str]) -> str:
+    """Names the links of comparisons, with their lines: `geo (BBR, CUBIC)`."""
+    links: dict[str, list[str]] = {}
+    for part in parts:
+        cells = CELL.findall(part) or [(part.split(": ")[1], "")]
+        for link, line in cells:
+            lines = links.setdefault(link, [])
+            if line and line not in lines:
+                lines.append(line)
+    return ", ".join(f"{link} ({', '.join(lines)})" if lines else link for link, lines in links.items())
 
 
 def claims(study: dict) -> Iterator[str]:
-    """Yields a row per claim; of those that do not hold, the comparisons that fail or stay open, at most three."""
+    """Yields a row per claim, with the comparisons that fail or stay open."""
     verdicts = [claim["holds"] for claim in study["claims"]]
     held, failed, undecided = (verdicts.count(verdict) for verdict in (True, False, None))
     yield f"Of {len(verdicts)} claims, {held} hold, {failed} fail, and the intervals leave {undecided} open."
     yield ""
-    yield "| | claim | | comparisons that fail or stay open |"
+    yield "| | claim | | which comparisons fail or stay open |"
     yield "|---|---|---|---|"
     for claim in study["claims"]:
-        parts = comparisons(claim["evidence"])
-        failing = [part for part in parts if part.startswith(("MISSED: ", "OPEN: "))]
-        failing.sort(key=lambda part: part.startswith("OPEN: "))
-        words = "; ".join(part.replace("MISSED: ", "fails: ").replace("OPEN: ", "open: ") for part in failing[:3])
-        if failing:
-            words = f"{len(failing)} of {len(parts)}: {words}" + ("; …" if len(failing) > 3 else "")
-        yield f"| {claim['claim']} | {claim['text']} | {VERDICTS[claim['holds']]} | {words} |"
+        parts = claim["evidence"].split("; ")
+        words = []
+        for mark, word in (("MISSED: ", "fails"), ("OPEN: ", "open")):
+            if found := [part for part in parts if part.startswith(mark)]:
+                words.append(f"{word}: {len(found)} of {len(parts)}, {places(found)}")
+        yield f"| {claim['claim']} | {claim['text']} | {VERDICTS[claim['holds']]} | {'; '.join(words)} |"
+
+
+# The metric of each use on which the lab is judged.
+JUDGED = {"bulk": "throughput", "page": "page_time", "call": "opinion", "video": "frames_missed"}
 
 
 def lab(rows: Rows) -> Iterator[str]:
-    """Yields the cells of the lab beside the simulator."""
-    yield "| cell | metric | simulated | lab | lab / simulated |"
-    yield "|---|---|--:|--:|--:|"
+    """Yields the agreement of the lab with the simulator by use, and the cells that differ by more than 10 %."""
+    found: dict[str, list[tuple[str, float, float, str]]] = {}
     for (use, link, line, metric), row in rows.items():
-        if metric not in ("throughput", "page_time", "opinion", "frames_missed") or not row.get("lab"):
-            continue
-        simulated, measured = float(row["measured"]), float(row["lab"])
-        ratio = "–" if simulated == 0 else f"{measured / simulated:.2f}"
-        unit = "%" if row["unit"] == "percent" else row["unit"]
-        name = f"{metric.replace('_', ' ')} ({unit})"
-        yield f"| {use}/{link}/{line} | {name} | {number(simulated, unit)} | {number(measured, unit)} | {ratio} |"
+        if metric == JUDGED[use] and row.get("lab"):
+            pair = (float(row["measured"]), float(row["lab"]))
+            found.setdefault(use, []).append((f"{link}/{line}", *pair, row["unit"]))
+    yield "| use | cells | within 10 % | others: simulated, lab |"
+    yield "|---|--:|--:|---|"
+    for use, cells in found.items():
+        far = [cell for cell in cells if abs(cell[2] - cell[1]) > 0.1 * cell[1]]
+        others = [f"{name} {number(sim, unit)}, {number(own, unit)}" for name, sim, own, unit in far]
+        yield f"| {use} | {len(cells)} | {len(cells) - len(far)} | {'; '.join(others)} |"
 
 
 def summary(study: dict) -> Iterator[str]:
