@@ -100,7 +100,8 @@ def html(name: str, with_studies: bool) -> tuple[str, list[str]]:
         raise Failed(f"{name}: expected one {head.strip()} and a script of type module")
     page = page.replace(head, f'{head}<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n')
     page = SCRIPT.sub('<script src="simulator.js" defer></script>\n<script src="\\g<file>" defer></script>', page)
-    page = page.replace('href="cure"', 'href="cure.html"').replace('href="./"', 'href="index.html"')
+    for address, file in {"cure": "cure.html", "atlas": "atlas.html", "./": "index.html"}.items():
+        page = page.replace(f'href="{address}"', f'href="{file}"')
     page = page.replace("</nav>", ' <a href="course/index.html" title="Ten labs, from one lost frame to a cure">Course</a></nav>', 1)
     if with_studies:
         page = page.replace("</nav>", ' <a href="studies/index.html" title="Published studies, reproduced">Studies</a></nav>', 1)
@@ -111,8 +112,8 @@ def html(name: str, with_studies: bool) -> tuple[str, list[str]]:
 def write(folder: Path, program: Path, studies: Path | None) -> None:
     """Writes all files of the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    scripts = {"app.js", "cure.js"}
-    for name in ("index.html", "cure.html"):
+    scripts = {"app.js", "cure.js", "atlas.js"}
+    for name in ("index.html", "cure.html", "atlas.html"):
         page, files = html(name, studies is not None)
         (folder / name).write_text(page, encoding="utf-8")
         for file in files:

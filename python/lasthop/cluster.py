@@ -45,11 +45,13 @@ class Work:
         jobs: function that returns the jobs for the runs from the first up to, not including, the second number.
         measures: names of the metrics, which are the columns of the values.
         seed: root seed.
+        on_worker: function of this module that runs the jobs on a worker; default: :func:`measure`.
     """
 
-    jobs: Callable[[int, int], list[Job]]
+    jobs: Callable[[int, int], Sequence[Any]]
     measures: tuple[str, ...]
     seed: int
+    on_worker: Callable[[bytes, tuple[str, ...], int, str], tuple[Floats, float]] | None = None
 
 
 def measure(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> tuple[Floats, float]:
@@ -59,13 +61,31 @@ def measure(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> 
         RuntimeError: the worker has another build of lasthop, which may give other numbers.
         ScenarioError: a scenario is invalid here because a file that it names is missing.
     """
-    if build != _lasthop.__build__:
-        raise RuntimeError(f"a worker has lasthop {_lasthop.__build__}, the client {build}; install the same build on both")
+    _check(build)
     begun = time.perf_counter()
     # Unpacked here rather than by Dask, whose scheduler has neither the files nor, possibly, lasthop.
     jobs: list[Job] = pickle.loads(packed)
     values = _lasthop.measure(jobs, measures, seed, 1)
     return values, time.perf_counter() - begun
+
+
+def measure_links(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> tuple[Floats, float]:
+    """Runs the links of an atlas on a worker: ``packed`` has ranges of their numbers. Returns as :func:`measure`.
+
+    Raises:
+        RuntimeError: the worker has another build of lasthop, which may give other numbers.
+    """
+    _check(build)
+    begun = time.perf_counter()
+    ranges: list[tuple[int, int]] = pickle.loads(packed)
+    links = _lasthop.Links(seed)
+    values = np.concatenate([links.measure(first, end, 1, None) for first, end in ranges])
+    return values, time.perf_counter() - begun
+
+
+def _check(build: str) -> None:
+    if build != _lasthop.__build__:
+        raise RuntimeError(f"a worker has lasthop {_lasthop.__build__}, the client {build}; install the same build on both")
 
 
 @dataclass
@@ -176,8 +196,9 @@ class _Todo:
         while self.left > 0 and len(self.running) < TASKS_PER_THREAD * threads:
             pieces = self._claim(self._pace.of(self.left, threads))
             jobs = [job for first, end in _joined(pieces) for job in self.work.jobs(first, end)]
+            on_worker = self.work.on_worker or measure
             future = self.client.submit(
-                measure, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__build__, pure=False
+                on_worker, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__build__, pure=False
             )
             self.running[future] = pieces
             running.add(future)

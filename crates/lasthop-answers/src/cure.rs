@@ -13,7 +13,6 @@ mod configuration;
 mod measurement;
 mod pictures;
 mod proof;
-mod words;
 
 pub use self::advice::advise;
 pub use self::configuration::configuration;

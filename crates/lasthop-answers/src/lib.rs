@@ -9,12 +9,14 @@
 //! | [`controls`] | the controls for a scenario |
 //! | [`loss`] | loss rate and burst length as an error model |
 //! | [`answers`] | the page's answers, computed by `lasthop-study` |
+//! | [`atlas`] | map of the cures over all links |
 //! | [`cure`] | answers of the page of five steps, from a measurement to a cure and its proof |
 //!
 //! An answer depends on nothing but the request: the same link gives the same numbers.
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod atlas;
 mod catalogue;
 pub mod controls;
 pub mod cure;
@@ -23,6 +25,7 @@ pub mod plan;
 mod refusal;
 pub mod request;
 mod stops;
+mod words;
 
 pub use catalogue::Catalogue;
 pub use refusal::Refusal;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answers::{self, Extent};
+use crate::atlas;
 use crate::catalogue::Catalogue;
 use crate::cure::{self, LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
 use crate::plan::Plan;
@@ -36,6 +37,8 @@ pub enum Request {
     Trace,
     /// The scenario as a file.
     Scenario,
+    /// Map of the atlas.
+    Atlas,
     /// Files that a cure installs.
     Configuration,
     /// Evaluation of a measured link.
@@ -70,12 +73,13 @@ pub struct Answer {
 
 impl Request {
     /// All requests.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Catalogue,
         Self::First,
         Self::Compare,
         Self::Trace,
         Self::Scenario,
+        Self::Atlas,
         Self::Configuration,
         Self::Link,
         Self::Advise,
@@ -90,6 +94,7 @@ impl Request {
             Self::Compare => "/api/compare",
             Self::Trace => "/api/trace",
             Self::Scenario => "/api/scenario",
+            Self::Atlas => "/api/atlas",
             Self::Configuration => "/api/configuration",
             Self::Link => "/api/link",
             Self::Advise => "/api/advise",
@@ -152,6 +157,7 @@ impl Request {
                 })
             }),
             Self::Scenario => plan().map(|plan| Some(Answer::scenario(&plan))),
+            Self::Atlas => atlas::atlas(query).map(|value| Some(Answer::json(200, &value))),
             Self::Configuration => cure::configuration(query).map(|value| Some(Answer::json(200, &value))),
             Self::Link => cure::link(query, body, stop).map(|value| Some(Answer::json(200, &value))),
             Self::Advise => cure::advise(query, body, jobs, stop, &mut line).map(|()| None),

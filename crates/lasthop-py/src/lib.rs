@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod atlas;
 mod errors;
 mod figures;
 mod measured;
@@ -27,6 +28,8 @@ mod _lasthop {
 
     #[pymodule_export]
     use super::advice::PyAdvice;
+    #[pymodule_export]
+    use super::atlas::{PyAtlasMap, PyLinks, atlas_dimensions, atlas_schemes};
     #[pymodule_export]
     use super::figures::{bars_svg, lines_svg};
     #[pymodule_export]

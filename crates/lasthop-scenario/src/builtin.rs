@@ -1,7 +1,7 @@
 //! The scenarios of `scenarios/`, built in.
 
 /// Names and texts of the scenarios.
-pub(crate) const BUILTINS: [(&str, &str); 34] = [
+pub(crate) const BUILTINS: [(&str, &str); 35] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -36,6 +36,7 @@ pub(crate) const BUILTINS: [(&str, &str); 34] = [
     ("moving-host", include_str!("../../../scenarios/moving-host.toml")),
     ("mixed-losses", include_str!("../../../scenarios/mixed-losses.toml")),
     ("packet-radio-chain", include_str!("../../../scenarios/packet-radio-chain.toml")),
+    ("atlas-link", include_str!("../../../scenarios/atlas-link.toml")),
 ];
 
 /// Returns the names of the built-in scenarios.

@@ -29,7 +29,7 @@ const TRANSPORT: Asset = asset("/transport.js", SCRIPT, include_str!("../web/tra
 const DOM: Asset = asset("/dom.js", SCRIPT, include_str!("../web/dom.js"));
 
 /// All files of the pages of simulations.
-pub(crate) static ASSETS: [Asset; 26] = [
+pub(crate) static ASSETS: [Asset; 29] = [
     asset("/", HTML, include_str!("../web/index.html")),
     asset("/diagram.css", CSS, include_str!("../web/diagram.css")),
     ICON,
@@ -56,6 +56,9 @@ pub(crate) static ASSETS: [Asset; 26] = [
     asset("/cure-files.js", SCRIPT, include_str!("../web/cure-files.js")),
     asset("/cure-state.js", SCRIPT, include_str!("../web/cure-state.js")),
     asset("/cure-views.js", SCRIPT, include_str!("../web/cure-views.js")),
+    asset("/atlas", HTML, include_str!("../web/atlas.html")),
+    asset("/atlas.css", CSS, include_str!("../web/atlas.css")),
+    asset("/atlas.js", SCRIPT, include_str!("../web/atlas.js")),
 ];
 
 /// All files of the page of running daemons.

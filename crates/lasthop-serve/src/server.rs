@@ -99,7 +99,7 @@ async fn answer(app: Arc<App>, request: Request, query: String, body: Body) -> R
     let lane = match request {
         // Computed already.
         Request::Catalogue => return Ok(whole_answer(Answer::json(200, &app.catalogue.to_json()))),
-        Request::First | Request::Trace | Request::Scenario | Request::Configuration => &app.soon,
+        Request::First | Request::Trace | Request::Scenario | Request::Atlas | Request::Configuration => &app.soon,
         Request::Compare | Request::Advise => &app.long,
         Request::Link | Request::Prove => &app.measuring,
     };

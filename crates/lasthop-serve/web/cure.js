@@ -150,7 +150,7 @@ $('question').addEventListener('submit', async (event) => {
   $('advise-status').textContent = `${runs} ${runs === 1 ? 'run' : 'runs'} each${last.complete ? '' : '; the others took too long for a page'}`;
   have.advice = last.advice;
   have.hop = last.hop;
-  showAdvice($, last.advice, last.words);
+  showAdvice($, last.advice, last.words, last.atlas);
   const cures = last.advice.cures.slice(1);
   $('cure').replaceChildren(...cures.map(({ cure, needs }) => new Option(`${cure} (${needs})${cure === last.advice.advice ? ', as advised' : ''}`, cure)));
   $('cure').value = last.advice.advice ?? cures[0]?.cure ?? '';

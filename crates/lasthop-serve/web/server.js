@@ -83,6 +83,11 @@ export async function advise(scenario, words, signal, take) {
   await lines(await ask(`api/advise?${words}`, signal, new Blob([scenario])), signal, take);
 }
 
+/** Returns the map of the atlas. @param {URLSearchParams} words @param {AbortSignal} signal */
+export async function atlas(words, signal) {
+  return (await ask(`api/atlas?${words}`, signal)).json();
+}
+
 /** Returns the files of a cure. @param {URLSearchParams} words @param {AbortSignal} signal */
 export async function configuration(words, signal) {
   return (await ask(`api/configuration?${words}`, signal)).json();

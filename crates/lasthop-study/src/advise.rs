@@ -14,6 +14,7 @@ use lasthop_scenario::Traffic;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
 
+use crate::atlas::Placement;
 use crate::measures::{measures, throughput};
 
 pub use self::effect::{Effect, Factor};
@@ -21,12 +22,12 @@ pub use self::plan::{HopRates, Plan};
 pub use self::words::times;
 
 /// Minimum gain; a smaller one does not count.
-const LEAST_GAIN: f64 = 0.03;
+pub const LEAST_GAIN: f64 = 0.03;
 
 /// Maximum difference between the gains of two equally good cures. It is half of the minimum gain. The simulator's
 /// error may account for the other half, so that the advised cure is within that gain of the best one after
 /// installation.
-const AS_GOOD: f64 = 0.015;
+pub const AS_GOOD: f64 = 0.015;
 
 /// Minimum playout deadline of a call; otherwise it is the path's delay plus a jitter buffer.
 const LEAST_DEADLINE: Duration = Duration::from_millis(150);
@@ -269,6 +270,8 @@ pub struct Advice {
     pub no_cure: Option<String>,
     /// Conditions for the validity of the advice, a clause each.
     pub conditions: Vec<String>,
+    /// Place of the link in the atlas.
+    pub atlas: Option<Placement>,
 }
 
 impl Advice {

@@ -9,6 +9,7 @@
 //! | [`measures`] | metrics of a run |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
 //! | [`series`], [`tcp_info`] | a run over time |
+//! | [`atlas`] | cures over all links: their results by rate, round trip, losses, queue and variation |
 //! | [`advise`] | selection of a cure for a link |
 //! | [`install`] | installation of an advice: configurations of the gateway, the two-ended link, the senders |
 //! | [`promise`] | promise of an advice, and its verification |
@@ -25,6 +26,7 @@
 
 pub mod about;
 pub mod advise;
+pub mod atlas;
 pub mod balakrishnan1997;
 mod claims;
 pub mod diagnosis;

@@ -49,6 +49,13 @@ impl Estimate {
         Some(Self { mean, ci95, n: n as u32 })
     }
 
+    /// Returns the estimate from the mean of `n` values and the sum of their squared deviations from it.
+    pub fn from_moments(mean: f64, squares: f64, n: u32) -> Self {
+        let degrees = n.saturating_sub(1);
+        let half = || t975(degrees as usize) * (squares / f64::from(degrees) / f64::from(n)).sqrt();
+        Self { mean, ci95: (n > 1).then(half), n }
+    }
+
     /// Returns the median of `values` in place of the mean; `None` if there are none. The interval is that of the order
     /// statistics that contain the median with a probability of at least 95 %, whatever the distribution; it requires
     /// six values, and its half width is that of the farther bound.

@@ -9,9 +9,9 @@ use lasthop_study::promise::Promise;
 use lasthop_study::replicate::{Progress, run_in_rounds};
 use serde_json::{Value, json};
 
-use super::words::Words;
 use crate::plan::MOST_FLOWS;
 use crate::refusal::Refusal;
+use crate::words::Words;
 
 /// Default number of runs of each cure and use, as in `lasthop advise`.
 const RUNS: u32 = 10;
@@ -23,8 +23,8 @@ const MOST_RUNS: u32 = 50;
 ///
 /// * first `{"total"}`, the number of runs;
 /// * `{"done"}` after each;
-/// * last `{"advice", "words", "complete", "hop"}`: the JSON of `lasthop advise --json`, the verdict in sentences,
-///   whether all runs finished before `stop` ended it, and the hop's rates for the two-ended link. If runs are missing,
+/// * last `{"advice", "words", "atlas", "complete", "hop"}`: the JSON of `lasthop advise --json`, the verdict and the
+///   link's place in the atlas in sentences, whether all runs finished before `stop` ended it, and the hop's rates for the two-ended link. If runs are missing,
 ///   the advice rests on those that all cures have; it is null if a cure has none.
 ///
 /// # Errors
@@ -77,9 +77,12 @@ pub fn advise(
         Some(advice) => {
             let promise = Promise::new(scenario.title(), seed, &advice);
             let said: Vec<String> = advice.words().iter().map(|line| one_line(line)).collect();
-            json!({ "advice": advice.to_json(&promise), "words": said, "complete": complete, "hop": hop })
+            let place: Vec<String> = advice.atlas_words().iter().map(|line| one_line(line)).collect();
+            json!({
+                "advice": advice.to_json(&promise), "words": said, "atlas": place, "complete": complete, "hop": hop,
+            })
         }
-        None => json!({ "advice": null, "words": [], "complete": complete, "hop": hop }),
+        None => json!({ "advice": null, "words": [], "atlas": [], "complete": complete, "hop": hop }),
     });
     Ok(())
 }

@@ -5,8 +5,8 @@ use lasthop_study::install::tunnel::End;
 use lasthop_study::install::{Installed, KEY_FILE, Site, installed};
 use serde_json::{Value, json};
 
-use super::words::Words;
 use crate::refusal::Refusal;
+use crate::words::Words;
 
 /// Returns the installation of `cure`: `{"files": [{"name", "text"}], "steps": [..]}`, with files as `lasthop advise
 /// --out` writes them. The gateway takes `interface`; the two-ended link `near` and `far` (hosts; one is enough),

@@ -11,8 +11,8 @@ use lasthop_study::link::{
 use serde_json::{Value, json};
 
 use super::pictures::pictures;
-use super::words::Words;
 use crate::refusal::Refusal;
+use crate::words::Words;
 
 /// Options of `lasthop fit` besides files.
 const KEYS: [&str; 4] = ["rate", "delay", "wire-delay", "queue"];

@@ -4,8 +4,8 @@ use lasthop_scenario::one_line;
 use lasthop_study::promise::{Beside, Promise, put_into};
 use serde_json::{Value, json};
 
-use super::words::Words;
 use crate::refusal::Refusal;
+use crate::words::Words;
 
 /// Compares the report of a gateway or of an end of the two-ended link with the promise; both are files in `body`, in
 /// any order. Returns an object:

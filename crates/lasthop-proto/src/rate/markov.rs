@@ -90,6 +90,13 @@ impl MarkovSpec {
         self.shares().iter().zip(self.states.iter()).map(|(share, state)| share * state.rate as f64).sum()
     }
 
+    /// Returns the standard deviation of the rate in time, in bits per second.
+    pub fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let spans = self.shares().iter().zip(self.states.iter());
+        libm::sqrt(spans.map(|(share, state)| share * (state.rate as f64 - mean) * (state.rate as f64 - mean)).sum())
+    }
+
     /// Returns the share of time in each state.
     pub fn shares(&self) -> &[f64] {
         &self.shares

@@ -92,6 +92,18 @@ impl RateSpec {
         })
     }
 
+    /// Returns the standard deviation of the rate in time over its mean, 0 for a constant rate; `None` for a model
+    /// that this is not known of: recorded opportunities, and a satellite's slots.
+    pub fn variation(&self) -> Option<f64> {
+        let over = |deviation: f64, mean: f64| if mean > 0.0 { deviation / mean } else { 0.0 };
+        match self {
+            Self::Constant => Some(0.0),
+            Self::Series(series) | Self::Trace(series) => Some(over(series.deviation(), series.mean())),
+            Self::Markov(spec) => Some(over(spec.deviation(), spec.mean())),
+            Self::Slots(_) | Self::Opportunities(_) | Self::CellReplay(_) => None,
+        }
+    }
+
     /// Returns the losses at the boundaries of slots, if there are any.
     pub fn edge_loss(&self, stream: impl FnOnce() -> Stream) -> Option<EdgeLoss> {
         if let Self::Slots(spec) = self { EdgeLoss::new(spec, stream) } else { None }

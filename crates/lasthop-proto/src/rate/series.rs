@@ -94,6 +94,20 @@ impl RateSeries {
         }
     }
 
+    /// Returns the standard deviation of the rate over its length, in bits per second.
+    pub fn deviation(&self) -> f64 {
+        let (mean, length) = (self.mean(), self.length.as_nanos() as f64);
+        if length == 0.0 {
+            return 0.0;
+        }
+        let ends = self.steps.iter().skip(1).map(|step| step.from).chain([self.length]);
+        let square = |(step, end): (&RateStep, Duration)| {
+            let apart = step.rate as f64 - mean;
+            apart * apart * end.saturating_sub(step.from).as_nanos() as f64
+        };
+        libm::sqrt(self.steps.iter().zip(ends).map(square).sum::<f64>() / length)
+    }
+
     /// Returns the data that it carries from its start to `length`: bits times a billion.
     fn capacity_of(steps: &[RateStep], length: Duration) -> u128 {
         let ends = steps.iter().skip(1).map(|step| step.from).chain([length]);

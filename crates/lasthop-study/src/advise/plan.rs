@@ -9,6 +9,7 @@ use lasthop_sim::measure::Report;
 use lasthop_sim::network::{Medium, Network};
 
 use super::{Advice, CURES, Cure, Cured, Effect, Needs, Use, Variant};
+use crate::atlas::{self, Placement};
 use crate::replicate::Task;
 
 /// Key of a link whose alternatives are other models of how its rate moves.
@@ -25,6 +26,7 @@ pub struct Plan {
     variants: Vec<(String, bool)>,
     no_cure: Option<String>,
     conditions: Vec<String>,
+    atlas: Option<Placement>,
 }
 
 impl Plan {
@@ -63,7 +65,8 @@ impl Plan {
             conditions.extend(it.assumed.iter().map(|what| format!("assumed: {what}")));
         }
         let no_cure = measurement.and_then(|it| it.no_cure.clone());
-        Ok(Self { cures, uses: uses.to_vec(), tasks, variants, no_cure, conditions })
+        let atlas = placement(&placed)?;
+        Ok(Self { cures, uses: uses.to_vec(), tasks, variants, no_cure, conditions, atlas })
     }
 
     /// Returns the tasks: all uses of the first cure, of the second, and so on.
@@ -99,8 +102,8 @@ impl Plan {
             Variant { name, of_rate, cured: cured(at + 1) }
         });
         let variants = variants.collect();
-        let (no_cure, conditions) = (self.no_cure.clone(), self.conditions.clone());
-        Some(Advice { runs, cured: cured(0), variants, no_cure, conditions })
+        let (no_cure, conditions, atlas) = (self.no_cure.clone(), self.conditions.clone(), self.atlas.clone());
+        Some(Advice { runs, cured: cured(0), variants, no_cure, conditions, atlas })
     }
 
     /// Returns the results of the cures whose first task has index `first`, for the scenario or for another value.
@@ -113,6 +116,13 @@ impl Plan {
             |cure: usize| self.uses.iter().enumerate().filter_map(move |it| effect(cure, it)).collect::<Vec<_>>();
         self.cures.iter().enumerate().map(|(at, cure)| Cured::new(*cure, effects(at))).collect()
     }
+}
+
+/// Returns the place of the scenario's link in the atlas.
+fn placement(scenario: &Scenario) -> Result<Option<Placement>, Error> {
+    let transfer = scenario.with_traffic(Use::Bulk.traffic(Duration::ZERO))?;
+    let Some(map) = atlas::shipped() else { return Ok(None) };
+    Ok(Some(Placement::of(&transfer.network(transfer.scheme())?, map)))
 }
 
 /// Returns a task for each cure and use.

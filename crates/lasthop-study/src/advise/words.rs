@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Advice, Cured, Effect, Needs, Use};
+use crate::atlas::Placement;
 use crate::promise::Promise;
 use crate::stats::Estimate;
 
@@ -24,6 +25,7 @@ impl Advice {
             "cures": self.cured.iter().map(Cured::to_json).collect::<Vec<_>>(),
             "alternatives": alternatives.collect::<Vec<_>>(),
             "conditions": self.conditions,
+            "atlas": self.atlas.as_ref().map(Placement::to_json),
             "promise": promise,
         })
     }
@@ -53,6 +55,11 @@ impl Advice {
         }
         lines.extend(self.doubtful().into_iter().map(|cured| format!("{}.", self.doubt(cured))));
         lines
+    }
+
+    /// Returns the place of the link in the atlas, in sentences.
+    pub fn atlas_words(&self) -> Vec<String> {
+        self.atlas.as_ref().map(Placement::words).unwrap_or_default()
     }
 
     /// Returns the reason why no cure is advised, as a clause.

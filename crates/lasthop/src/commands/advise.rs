@@ -124,6 +124,13 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
     for line in advice.words() {
         writeln!(out, "{}", fold(&line, width))?;
     }
+    let atlas = advice.atlas_words();
+    if !atlas.is_empty() {
+        writeln!(out)?;
+    }
+    for line in atlas {
+        writeln!(out, "{}", fold(&line, width))?;
+    }
     if !advice.conditions.is_empty() {
         writeln!(out, "\nThis holds for a single user of the link, unless one of these changes the result:")?;
         for condition in &advice.conditions {
