@@ -98,6 +98,44 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
     assert!(refused(&bench, "advise silent.toml").contains("silent.toml: flows: missing; give a transfer"));
 }
 
+/// `atlas-link` lies in the atlas; other links lie outside by a value, or by their kind.
+#[test]
+fn the_place_of_a_link_in_the_atlas_is_named() {
+    let bench = Bench::new();
+    let sender = "--control sender --for bulk -n 1";
+    let place = |link: &str| {
+        let json: Value = serde_json::from_str(&bench.stdout(&format!("advise {link} {sender} --json"))).unwrap();
+        json["atlas"].clone()
+    };
+    let said = bench.stdout(&format!("advise atlas-link {sender}")).replace('\n', " ");
+    let inside = place("atlas-link");
+    assert_eq!(inside["inside"], true);
+    let bins = [("rate", "10 to 30 Mbps"), ("round-trip", "40 to 100 ms"), ("loss", "1 to 3 %")];
+    for (dimension, bin) in bins {
+        assert_eq!(inside["region"][dimension], bin);
+    }
+    let (links, atlas) = (&inside["results"]["links"], &inside["atlas_links"]);
+    let expected = format!(
+        "Atlas: on {links} of its {atlas} links, with rate 10 to 30 Mbps, round trip 40 to 100 ms, loss 1 to 3 %, "
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert!(links.as_u64().unwrap() >= 10, "{inside}");
+    // The region is as many links as the schemes won, and its words name the verdict.
+    let won = |at: usize| inside["results"]["schemes"][at]["won"].as_u64().unwrap();
+    assert_eq!((0..5).map(won).sum::<u64>(), links.as_u64().unwrap());
+    if let Some(cure) = inside["results"]["cure"].as_str() {
+        assert!(said.contains(&format!("{cure} won for a download, ")), "{said}");
+    }
+    let outside = place("atlas-link --set links.hop.rate='1 Gbps' --set links.hop.errors={model=\"none\"}");
+    assert_eq!(outside["inside"], false);
+    assert!(outside["outside"][0].as_str().unwrap().starts_with("rate 1000 Mbps (the atlas has 0.3 to 300 Mbps)"));
+    let wifi = place("home-wifi-1");
+    assert!(wifi["outside"][0].as_str().unwrap().starts_with("link station-1 is Wi-Fi"), "{wifi}");
+    // A farm's radio is half-duplex: similar links, and what differs.
+    let farm = place("farm-radio");
+    assert_eq!((&farm["inside"], &farm["differences"][0]), (&Value::Bool(true), &"both directions take turns".into()));
+}
+
 /// Writes a probe's folder for a link of 4 Mbps with 3 % of independent losses.
 fn probed(bench: &Bench) {
     std::fs::create_dir(bench.path().join("found")).unwrap();

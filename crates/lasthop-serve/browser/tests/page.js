@@ -21,12 +21,12 @@ export const ALONE = process.env.LASTHOP_PAGE;
  */
 export const serve = (args = []) => (ALONE ? files(ALONE) : start(['serve', '--listen', '127.0.0.1:0', ...args]));
 
-/** Serves the files of a folder; `cure` is `cure.html`, as for `lasthop serve`. @param {string} folder */
+/** Serves the files of a folder; `cure` is `cure.html`, `atlas` is `atlas.html`, as for `lasthop serve`. @param {string} folder */
 async function files(folder) {
   const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
   const server = createServer(async ({ url }, response) => {
     const path = new URL(url, 'http://localhost').pathname;
-    const name = { '/': '/index.html', '/cure': '/cure.html' }[path] ?? path;
+    const name = { '/': '/index.html', '/cure': '/cure.html', '/atlas': '/atlas.html' }[path] ?? path;
     try {
       const text = await readFile(join(folder, name));
       response.writeHead(200, { 'Content-Type': types[extname(name)] ?? 'application/octet-stream' }).end(text);

@@ -194,6 +194,10 @@ fn measured(network: &Network) -> Result<([f64; DIMENSIONS_COUNT], Vec<String>),
     }
     let way = network.way(flow.from, flow.to);
     let links = || way.iter().map(|(link, way)| (&network.links[link.0], *way));
+    if let Some((link, _)) = links().find(|(link, _)| link.medium.chooses_rates()) {
+        let what = if matches!(link.medium, Medium::Wifi { .. }) { "Wi-Fi" } else { "in a cell" };
+        return Err(format!("link {} is {what}, where the medium chooses rates and retransmits", link.name));
+    }
     let is_lossy = |link: &LinkSpec| link.directions.iter().any(|direction| direction.errors != ErrorSpec::None);
     let lossy: Vec<_> = links().filter(|(link, _)| is_lossy(link)).collect();
     let (hop, way) = match lossy[..] {
@@ -238,9 +242,9 @@ fn rate(hop: &LinkSpec, way: &DirectionSpec) -> Result<f64, String> {
         Medium::HalfDuplex { frame_overhead, .. } => {
             Ok(PACKET * 8.0 / (PACKET * 8.0 / rate + frame_overhead.as_secs_f64()))
         }
-        Medium::Shared { .. } => Err("its channel is shared with other links".to_owned()),
-        Medium::Wifi { .. } => Err("it is Wi-Fi, whose rates the medium chooses".to_owned()),
-        Medium::Cell { .. } => Err("it is in a cell, whose rates the medium chooses".to_owned()),
+        Medium::Shared { .. } | Medium::Wifi { .. } | Medium::Cell { .. } => {
+            Err("its channel is shared with other links".to_owned())
+        }
     }
 }
 
@@ -304,4 +308,119 @@ fn differences(hop: &LinkSpec, down: &DirectionSpec, up: &DirectionSpec, loss: f
     state(either(|way| way.impairments.aggregation.is_some()), "it sends aggregates");
     state(either(|way| way.impairments.duplicates > 0.0), "it duplicates frames");
     differences
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_proto::scheme::Scheme;
+    use lasthop_scenario::Scenario;
+
+    use super::super::links::{Link, SCENARIO, SCHEMES};
+    use super::*;
+
+    fn network(scenario: &str, set: &[(&str, &str)]) -> Network {
+        let scenario = Scenario::builtin(scenario).unwrap().with_overrides(set).unwrap();
+        scenario.network(Scheme::by_name("E2E-CUBIC").unwrap()).unwrap()
+    }
+
+    /// Every link of the atlas is measured as what it is.
+    #[test]
+    fn a_link_of_the_atlas_has_its_own_values() {
+        let base = Scenario::builtin(SCENARIO).unwrap();
+        for number in 0..200 {
+            let link = Link::at(super::super::sequence::Sequence::new(1).point(number));
+            let scenario = base.with_overrides(&link.keys()).unwrap();
+            let network = scenario.network(Scheme::by_name("E2E-CUBIC").unwrap()).unwrap();
+            let (values, differences) = measured(&network).unwrap();
+            assert_eq!(differences, Vec::<String>::new());
+            let [rate, .., queue, _, _] = link.values.map(f64::from);
+            for (at, (value, expected)) in values.iter().zip(link.values.map(f64::from)).enumerate() {
+                let unknown = at == BURST && link.values[LOSS] == 0;
+                // Short queues have two packets; delays are whole microseconds, queues whole bytes.
+                let short = at == QUEUE && rate * queue / 8000.0 < 3001.0;
+                let near = (value - expected).abs() <= 2.0 + expected / 500.0;
+                assert!(near || unknown || short, "{}: {value}, not {expected}: {link:?}", DIMENSIONS[at].id);
+            }
+        }
+    }
+
+    /// A packet of 1500 bytes takes 600 us at 20 Mbps, and 100 us of overhead: 17.1 Mbps.
+    #[test]
+    fn other_links_have_the_values_of_their_models() {
+        let (values, differences) = measured(&network("farm-radio", &[])).unwrap();
+        assert_eq!(values[..3], [17_143.0, 80_100.0, 10_000.0]);
+        assert_eq!((values[3], values[4]), (101.0, 70_000.0));
+        assert_eq!(differences, ["both directions take turns"]);
+        let errors = |model: &str| {
+            let network = network("atlas-link", &[("links.hop.errors", model)]);
+            measured(&network).map(|(values, _)| [values[LOSS], values[BURST]])
+        };
+        // A quarter of the frames in the bad state, of which half are lost: 1/8. The next frame is in the bad state with
+        // 0.7 and lost with 0.35.
+        let chain = "{ model = \"two-state-packet\", good_to_bad = 0.1, bad_to_good = 0.3, bad_loss = 0.5 }";
+        assert_eq!(errors(chain), Ok([125_000.0, 154.0]));
+        assert_eq!(errors("{ model = \"replay\", runs = [8, 3, 5, 1, 3] }"), Ok([200_000.0, 200.0]));
+        let burst = errors("{ model = \"burst\", mean_bytes = \"1500 KB\", packets = 4 }").unwrap();
+        assert!((burst[0] - 3900.0).abs() < 50.0 && burst[1] == 400.0, "{burst:?}");
+        let timed = errors("{ model = \"two-state\", good = \"1 s\", bad = \"10 ms\", good_ber = 0.0, bad_ber = 0.1 }");
+        assert!(timed.unwrap_err().starts_with("its losses come in periods of time"));
+    }
+
+    #[test]
+    fn what_the_atlas_lacks_is_outside_with_a_reason() {
+        let map = Map::new(1, "test");
+        let outside = |network: &Network| match Placement::of(network, &map) {
+            Placement::Outside(reasons) => reasons.join("; "),
+            inside => panic!("{inside:?}"),
+        };
+        assert_eq!(
+            outside(&network("home-wifi-1", &[])),
+            "link station-1 is Wi-Fi, where the medium chooses rates and retransmits"
+        );
+        assert!(outside(&network("train-lte", &[])).starts_with("link lte is in a cell"));
+        let codel = [("links.hop.queue", "{ kind = \"codel\" }")];
+        assert_eq!(outside(&network("atlas-link", &codel)), "its queue is managed, those of the atlas are drop-tail");
+        let far = [("links.wire.delay", "1 s"), ("links.hop.rate", "100 kbps")];
+        assert_eq!(
+            outside(&network("atlas-link", &far)),
+            "rate 0.1 Mbps (the atlas has 0.3 to 300 Mbps); round trip 2040 ms (the atlas has 5 to 700 ms); \
+             queue 8000 ms (the atlas has 10 to 640 ms)"
+        );
+        let two = [("links.wire.errors", "{ model = \"uniform\", frame_loss = 0.01 }")];
+        assert_eq!(outside(&network("atlas-link", &two)), "several links on its path lose frames");
+    }
+
+    /// A region with few links extends to all shares of the hop, then to all queues, and so on, but never to other rates.
+    #[test]
+    fn a_region_is_as_small_as_its_links_permit() {
+        let sequence = super::super::sequence::Sequence::new(1);
+        let mut map = Map::new(1, "test");
+        let region = |map: &Map| match Placement::of(&network("atlas-link", &[]), map) {
+            Placement::Inside(region) => *region,
+            outside => panic!("{outside:?}"),
+        };
+        let mut last = 0;
+        for links in [1000, 20_000] {
+            for number in last..links {
+                let link = Link::at(sequence.point(number));
+                map.add(&link, &[1.0, 1.0, 2.0, 1.5, 1.0]);
+            }
+            last = links;
+            let found = region(&map);
+            assert_eq!(found.moments, map.region(&found.selection));
+            let fixed = found.selection.map(|bin| bin.is_some());
+            let expected = if links == 1000 {
+                [true, true, true, false, false, false, false]
+            } else {
+                [true, true, true, true, false, true, false]
+            };
+            assert_eq!(fixed, expected, "{links}");
+        }
+        let said = Placement::Inside(Box::new(region(&map))).words().join(" ");
+        assert!(
+            said.contains("SNOOP won for a download, 2.00 times the throughput (2.00 to 2.00), best on "),
+            "{said}"
+        );
+        assert_eq!(SCHEMES, 5);
+    }
 }
