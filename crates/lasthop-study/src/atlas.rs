@@ -14,10 +14,10 @@ mod sequence;
 
 use std::sync::OnceLock;
 
-pub use self::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension};
+pub use self::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension, Selection};
 pub use self::folder::definition;
 pub use self::links::{Link, Links, Row, SCENARIO, SCHEMES};
-pub use self::map::{Head, Map, MapError, Selection};
+pub use self::map::{Head, Map, MapError};
 pub use self::moments::{LEAST_LINKS, Moments, Verdict};
 pub use self::placement::{Placement, Region};
 

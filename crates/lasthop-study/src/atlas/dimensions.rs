@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 /// Number of dimensions.
 pub const DIMENSIONS_COUNT: usize = 7;
 
+/// Bins of the dimensions that a selection is limited to; `None` for all of them.
+pub type Selection = [Option<usize>; DIMENSIONS_COUNT];
+
 /// Property of a link that the atlas varies. Values are whole numbers of a small unit, so that they are the same on
 /// every machine.
 #[derive(Clone, Copy, PartialEq, Debug)]

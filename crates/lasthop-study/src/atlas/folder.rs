@@ -6,7 +6,7 @@ use lasthop_scenario::{Error, Scenario};
 
 use super::dimensions::described;
 use super::links::SCENARIO;
-use crate::advise::CURES;
+use crate::cures::CURES;
 
 /// Returns a text with everything that the rows of the atlas of `seed` depend on, except for the number of links: more
 /// links continue a folder.

@@ -7,10 +7,9 @@ use lasthop_proto::time::Duration;
 use lasthop_scenario::units::TimeSpan;
 use lasthop_scenario::{Error, Scenario};
 
-use super::dimensions::{DIMENSIONS, DIMENSIONS_COUNT};
-use super::map::Selection;
+use super::dimensions::{DIMENSIONS, DIMENSIONS_COUNT, Selection};
 use super::sequence::Sequence;
-use crate::advise::CURES;
+use crate::cures::CURES;
 use crate::measures::throughput;
 use crate::replicate::{Progress, Task, run_each};
 use crate::sweep::SweepError;

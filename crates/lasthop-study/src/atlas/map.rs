@@ -7,10 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension, bins_of, cell_of};
+use super::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension, Selection, bins_of, cell_of};
 use super::links::{Link, SCHEMES};
 use super::moments::{Moments, PAIRS};
-use crate::advise::CURES;
+use crate::cures::CURES;
 
 /// Unit of mean gains in the file: 1.0002 times.
 const MEAN_UNIT: f64 = 4096.0;
@@ -48,9 +48,6 @@ pub enum MapError {
     #[error("is damaged: it does not end with its last cell")]
     Length,
 }
-
-/// Bins of the dimensions that a selection is limited to; `None` for all of them.
-pub type Selection = [Option<usize>; DIMENSIONS_COUNT];
 
 /// Map of an atlas.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,6 +1,6 @@
 //! Results of a set of links: how often each cure won, and means and variances of the gains.
 
-use crate::advise::{AS_GOOD, CURES, LEAST_GAIN};
+use crate::cures::{AS_GOOD, CURES, LEAST_GAIN};
 use crate::stats::Estimate;
 
 use super::links::SCHEMES;

@@ -6,10 +6,10 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium, Network};
 use serde_json::{Value, json};
 
-use super::dimensions::{BURST, DIMENSIONS, DIMENSIONS_COUNT, LOSS, QUEUE, SHARE, VARIATION};
-use super::map::{Map, Selection};
+use super::dimensions::{BURST, DIMENSIONS, DIMENSIONS_COUNT, LOSS, QUEUE, SHARE, Selection, VARIATION};
+use super::map::Map;
 use super::moments::{Moments, Verdict};
-use crate::advise::{CURES, times};
+use crate::cures::{CURES, times};
 
 /// Bytes of a full packet.
 const PACKET: f64 = 1500.0;
