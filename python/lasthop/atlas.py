@@ -184,7 +184,7 @@ def open_folder(folder: str | os.PathLike[str]) -> Atlas:
     if seed is None:
         raise SweepError(f"{folder}: contains no atlas; give a folder of `python -m lasthop.atlas`")
     _open(folder, _lasthop.Links(int(seed[1])).definition())
-    files = []
+    files: list[Path] = []
     while (file := _file(folder, len(files))).exists():
         files.append(file)
     return Atlas(folder, int(seed[1]), tuple(files))

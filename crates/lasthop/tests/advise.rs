@@ -130,7 +130,7 @@ fn the_place_of_a_link_in_the_atlas_is_named() {
     assert_eq!(outside["inside"], false);
     assert!(outside["outside"][0].as_str().unwrap().starts_with("rate 1000 Mbps (the atlas has 0.3 to 300 Mbps)"));
     let wifi = place("home-wifi-1");
-    assert!(wifi["outside"][0].as_str().unwrap().starts_with("link station-1 is Wi-Fi"), "{wifi}");
+    assert!(wifi["outside"][0].as_str().unwrap().starts_with("link wifi is Wi-Fi"), "{wifi}");
     // A farm's radio is half-duplex: similar links, and what differs.
     let farm = place("farm-radio");
     assert_eq!((&farm["inside"], &farm["differences"][0]), (&Value::Bool(true), &"both directions take turns".into()));

@@ -279,7 +279,7 @@ mod tests {
                 assert_eq!(dimension.bin(f64::from(dimension.middle(Some(bin)))), Some(bin), "{}", dimension.id);
             }
         }
-        assert_eq!([1, 5].map(|at: usize| DIMENSIONS[at].middle(None)), [62_962, 0]);
+        assert_eq!([1, 5].map(|at: usize| DIMENSIONS[at].middle(None)), [63_241, 0]);
     }
 
     #[test]
