@@ -54,7 +54,7 @@ FAULTS = [
      "self.squares[at] += other.squares[at] + apart * apart * mine * theirs / all;",
      "self.squares[at] += other.squares[at] + self.means[0] * apart * mine * theirs / all;", ["-p", "lasthop-study", "--lib", "moments"]),
     ("a region of the atlas extends to other rates", "crates/lasthop-study/src/atlas/placement.rs",
-     "[SHARE, QUEUE, BURST, VARIATION]", "[0, QUEUE, BURST, VARIATION]", ["-p", "lasthop-study", "--lib", "placement"]),
+     "[SHARE, QUEUE, BURST, VARIATION, ROUND_TRIP]", "[0, QUEUE, BURST, VARIATION, ROUND_TRIP]", ["-p", "lasthop-study", "--lib", "placement"]),
     ("a lookup beside a first packet decides on later ones", NAT, "(None, Moment::Queued) => return Some(None),",
      "(None, Moment::Queued) => (Finding::Source(None), UNTRACKED),", ["-p", "lasthop-gateway", "--lib", "nat"]),
     ("a translated connection becomes an untracked one", NAT, "(None, _) if was_translated =>",

@@ -39,19 +39,21 @@ function sentence(map, cell) {
 function shown(map, cell) {
   const link = make('a', { href: `${$('simulator').getAttribute('href')}#${cell.simulate}` });
   const said = sentence(map, cell);
-  link.setAttribute('aria-label', `${said} Simulate this link.`);
+  const face = make('span', { className: 'face' });
+  // A screen reader reads what is shown, and the sentence.
+  link.append(face, make('span', { className: 'hidden', textContent: ` ${said} Simulate this link.` }));
   const of = make('small', { textContent: `${number(cell.links)} links` });
   const td = make('td', { className: `verdict ${cell.verdict}` }, link);
   if (cell.verdict === 'wins') {
     const [letter, style] = LETTERS[cell.cure] ?? [cell.cure, ''];
     td.className = `verdict ${style}`;
     td.style.setProperty('--share', `${Math.round(14 + 40 * Math.min(1, Math.log(cell.gain.mean) / Math.log(FULL)))}%`);
-    link.append(make('b', { textContent: letter }), ` ×${times(cell.gain.mean)}`, of);
+    face.append(make('b', { textContent: letter }), ` ×${times(cell.gain.mean)}`, of);
   } else if (cell.verdict === 'nothing') {
-    link.append(make('b', { textContent: '–' }), of);
+    face.append(make('b', { textContent: '–' }), of);
   } else {
     const may = cell.candidates.map((name) => LETTERS[name]?.[0] ?? name).join('/');
-    link.append(make('b', { textContent: '?' }), may ? ` ${may}` : '', of);
+    face.append(make('b', { textContent: '?' }), may ? ` ${may}` : '', of);
   }
   const here = [map.x, map.y].every((id, at) => state.get(id) === String(cell.at[at]));
   td.classList.toggle('here', here);

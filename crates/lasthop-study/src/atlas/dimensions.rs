@@ -105,6 +105,7 @@ pub const DIMENSIONS: [Dimension; DIMENSIONS_COUNT] = [
 ];
 
 /// Indices of the dimensions that are treated separately.
+pub(super) const ROUND_TRIP: usize = 1;
 pub(super) const LOSS: usize = 2;
 pub(super) const BURST: usize = 3;
 pub(super) const QUEUE: usize = 4;

@@ -6,9 +6,9 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium, Network};
 use serde_json::{Value, json};
 
-use super::dimensions::{BURST, DIMENSIONS, DIMENSIONS_COUNT, LOSS, QUEUE, SHARE, Selection, VARIATION};
+use super::dimensions::{BURST, DIMENSIONS, DIMENSIONS_COUNT, LOSS, QUEUE, ROUND_TRIP, SHARE, Selection, VARIATION};
 use super::map::Map;
-use super::moments::{Moments, Verdict};
+use super::moments::{LEAST_LINKS, Moments, Verdict};
 use crate::cures::{CURES, times};
 
 /// Bytes of a full packet.
@@ -19,7 +19,7 @@ const ENOUGH: u64 = 30;
 
 /// Dimensions in the order in which a region with fewer links is extended to all of their values: first those that
 /// matter least to the choice of a cure.
-const WIDENED: [usize; 4] = [SHARE, QUEUE, BURST, VARIATION];
+const WIDENED: [usize; 5] = [SHARE, QUEUE, BURST, VARIATION, ROUND_TRIP];
 
 /// Factor by which the uplink may differ from the downlink before that is stated.
 const ALIKE: f64 = 2.0;
@@ -128,6 +128,9 @@ impl Region {
                 });
                 let gain = gain.unwrap_or_default();
                 format!("{of} {} won for a download,{gain} {}", CURES[cure].scheme, won(cure))
+            }
+            Verdict::Unknown(_) if links < LEAST_LINKS => {
+                format!("{of} too few for a verdict; it needs {LEAST_LINKS}")
             }
             Verdict::Unknown(cures) if cures.is_empty() => {
                 format!("{of} it is unknown whether a cure helped a download; none was best on {}", moments.won[0])
@@ -410,7 +413,7 @@ mod tests {
             assert_eq!(found.moments, map.region(&found.selection));
             let fixed = found.selection.map(|bin| bin.is_some());
             let expected = if links == 1000 {
-                [true, true, true, false, false, false, false]
+                [true, false, true, false, false, false, false]
             } else {
                 [true, true, true, true, false, true, false]
             };
