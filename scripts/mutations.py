@@ -25,6 +25,7 @@ CHANNEL = "crates/lasthop-proto/src/channel"
 STUDY = "crates/lasthop-study/src"
 CELL = "crates/lasthop-proto/src/link/cell"
 HYBRID = "crates/lasthop-proto/src/link/hybrid"
+QUIC = "crates/lasthop-proto/src/pep/quic"
 QUEUE = "crates/lasthop-proto/src/queue"
 
 
@@ -88,6 +89,13 @@ FAULTS = [
      "u32::from(echo) * older", golden("prague")),
     ("a retransmission of Prague takes no marks", f"{TCP}/connection/segments.rs", "packet.ecn = Ecn::Ect1;",
      "packet.ecn = if turn == Some(Turn::Again) { Ecn::NotEct } else { Ecn::Ect1 };", golden("prague")),
+    ("repair of QUIC holds for too long", f"{QUIC}/case.rs", "until: now + hold,", "until: now + hold * 2,",
+     inside("pep::quic")),
+    ("repair of QUIC exceeds its budget", f"{QUIC}/copies.rs", "spent * 100 <=", "spent * 50 <=", inside("pep::quic")),
+    ("repair of QUIC releases old acknowledgments first", f"{QUIC}/case.rs", "newest.into_iter().chain(self.held)",
+     "self.held.into_iter().chain(newest)", inside("pep::quic")),
+    ("repair of QUIC repairs connections whose beginning it missed", f"{QUIC}/mod.rs", "if form == HeaderForm::Short {",
+     "if false {", inside("pep::quic")),
     ("snoop suppresses other counters", "crates/lasthop-proto/src/pep/repair/signals.rs",
      "counters: segment.options.ecn_counters,", "counters: None,", ["-p", "lasthop-proto", "--test", "all", "accurate_snoop"]),
     ("marked bytes do not tell that a count has wrapped", f"{TCP}/stream/feedback.rs", "most.min(least + (estimate & !7))",

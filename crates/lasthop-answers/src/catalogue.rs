@@ -90,7 +90,7 @@ impl Catalogue {
 fn place(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("both-ends"),
-        (BaseStation::GatewaySnoop | BaseStation::GatewaySplit { .. }, _) => Some("gateway"),
+        (BaseStation::GatewaySnoop | BaseStation::GatewaySplit { .. } | BaseStation::QuicSnoop, _) => Some("gateway"),
         (BaseStation::Forward, Ends::Modern(Some(Congestion::Cubic))) => Some("plain"),
         (BaseStation::Forward, Ends::Modern(_)) => Some("sender"),
         _ => None,
@@ -102,6 +102,7 @@ fn brief(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("a device at each end"),
         (BaseStation::GatewaySnoop, _) => Some("gateway repairs losses"),
+        (BaseStation::QuicSnoop, _) => Some("gateway repairs QUIC"),
         (BaseStation::GatewaySplit { .. }, _) => Some("gateway splits connection"),
         (BaseStation::Forward, Ends::Modern(Some(Congestion::Cubic))) => Some("Linux by default"),
         (BaseStation::Forward, Ends::Modern(Some(Congestion::Bbr))) => Some("server set to BBR"),

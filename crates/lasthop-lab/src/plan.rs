@@ -499,7 +499,7 @@ impl<'n> Plan<'n> {
         match element.role() {
             Role::Marker | Role::Pacer | Role::LinkEnd => true,
             Role::Relay => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
-            Role::Repair => false,
+            Role::Repair | Role::DatagramRepair => false,
         }
     }
 }

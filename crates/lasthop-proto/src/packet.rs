@@ -414,6 +414,26 @@ pub struct Segment {
     pub options: Options,
 }
 
+/// Form of a QUIC packet's header: the first bit of a datagram, which every version sends in the clear (RFC 8999 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum HeaderForm {
+    /// Long header: connection establishment.
+    Long,
+    /// Short header: an established connection.
+    #[default]
+    Short,
+}
+
+impl HeaderForm {
+    /// Returns the form of the first packet in a datagram with this payload. An empty datagram counts as short.
+    pub fn of(payload: &[u8]) -> Self {
+        match payload {
+            &[first, ..] if first & 0x80 != 0 => Self::Long,
+            _ => Self::Short,
+        }
+    }
+}
+
 /// Contents of a packet besides its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
@@ -436,6 +456,8 @@ pub enum Body {
         number: u32,
         /// Bytes of stream data in the datagram; for measurement only.
         data: u32,
+        /// Form of the header of the first packet in the datagram.
+        form: HeaderForm,
     },
     /// Nothing: a control frame of a link protocol.
     Control,

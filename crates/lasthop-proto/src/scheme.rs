@@ -83,6 +83,8 @@ pub enum BaseStation {
     SelectiveRepeat,
     /// Acts as the gateway in its mode `snoop` ([`SnoopConfig::gateway`](crate::pep::snoop::SnoopConfig::gateway)).
     GatewaySnoop,
+    /// Repairs QUIC from the lengths and times of its datagrams ([`QuicSnoop`](crate::pep::quic::QuicSnoop)).
+    QuicSnoop,
     /// Acts as the gateway in its mode `split`: two Linux connections, each with its own congestion control.
     GatewaySplit {
         /// Congestion control of the wireless connection.
@@ -120,6 +122,8 @@ pub enum Family {
     MultipleLayers,
     /// Endpoints and gateways in use today.
     Modern,
+    /// Repair of encrypted traffic by one device at the lossy hop, between modern endpoints.
+    OneSided,
     /// Repair by a device at each end of the lossy hop, between modern endpoints.
     TwoEnded,
     /// Schemes by other authors that the 1997 study discusses but does not run.
@@ -135,6 +139,7 @@ impl Family {
             Self::SplitConnection => "split-connection",
             Self::MultipleLayers => "multiple-layers",
             Self::Modern => "today",
+            Self::OneSided => "one-sided",
             Self::TwoEnded => "two-ended",
             Self::Discussed => "discussed",
         }
@@ -185,7 +190,7 @@ const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str
 
 /// All schemes: those of the studies in their order, then modern ones, those with a device at each end, and those that
 /// the 1997 study discusses.
-pub const SCHEMES: [Scheme; 27] = [
+pub const SCHEMES: [Scheme; 28] = [
     end_to_end("E2E", Recovery::RENO, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -250,6 +255,14 @@ pub const SCHEMES: [Scheme; 27] = [
         BaseStation::GatewaySplit { wireless: Congestion::Bbr },
         "the gateway's split: CUBIC on the wired side, BBR on the lossy side",
     ),
+    Scheme {
+        name: "QUIC-SNOOP",
+        family: Family::OneSided,
+        ends: Ends::Modern(None),
+        recovery: Recovery::Rack,
+        base_station: BaseStation::QuicSnoop,
+        summary: "one device resends QUIC datagrams whose loss the lengths of acknowledgments betray",
+    },
     two_ended("LINK-ARQ", LinkRepair::Repeat, "both ends of the hop retransmit losses, in order per flow"),
     two_ended("LINK-FEC", LinkRepair::Share, "a fixed share of coded frames on the hop, as in common tunnels"),
     two_ended(
@@ -292,7 +305,9 @@ impl Scheme {
             | BaseStation::SplitSrp
             | BaseStation::GatewaySnoop
             | BaseStation::GatewaySplit { .. } => true,
-            BaseStation::Forward | BaseStation::SelectiveRepeat | BaseStation::TwoEnded(_) => false,
+            BaseStation::Forward | BaseStation::SelectiveRepeat | BaseStation::TwoEnded(_) | BaseStation::QuicSnoop => {
+                false
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use lasthop_proto::event::Event;
 use lasthop_proto::host_queue::{HostQueue, Queued, Room};
 use lasthop_proto::node::{Disposition, Node, Port, Why};
-use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, HeaderForm, Integrity, Packet, Side};
 use lasthop_proto::random::Stream;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{HeaderAccounting, Switch};
@@ -361,7 +361,11 @@ impl Node<Bytes> for QuicEnd {
             ecn,
             header_len: self.header_len,
             len: datagram.len() as u32,
-            body: Body::Quic { number: self.number, data: (carried.fresh + carried.resent) as u32 },
+            body: Body::Quic {
+                number: self.number,
+                data: (carried.fresh + carried.resent) as u32,
+                form: HeaderForm::of(&datagram),
+            },
             payload: Bytes::from(datagram),
             ..Packet::default()
         };

@@ -110,7 +110,7 @@ impl TraceText {
                     Body::Tcp(segment) => segment_text(segment, packet, &relative),
                     Body::Media { number } => format!("media {number}, length {}", packet.len),
                     Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
-                    Body::Quic { number, data } => {
+                    Body::Quic { number, data, .. } => {
                         format!("quic {number}, length {}, {data} bytes of streams", packet.len)
                     }
                     Body::Control | Body::Coded(_) | Body::Report(_) => String::new(),

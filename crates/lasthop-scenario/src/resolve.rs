@@ -14,7 +14,7 @@ use lasthop_sim::network::{
     SessionSpec,
 };
 
-use crate::elements::{Arq, Beyond, Duty, ElnMarker, Part, RelayPart, Snoop, Split, SrpPart};
+use crate::elements::{Arq, Beyond, Duty, ElnMarker, Part, QuicSnoop, RelayPart, Snoop, Split, SrpPart};
 use crate::flow_names::FlowNames;
 use crate::flows::Flow;
 use crate::mobility::Mobility;
@@ -61,6 +61,9 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
         // It reads selective acknowledgments, which need no change of endpoints.
         (BaseStation::GatewaySnoop, Some(station)) => {
             placed.push(Placed { port: &station.port, element: AnyElement::new(Snoop(station.gateway_snoop.clone())) });
+        }
+        (BaseStation::QuicSnoop, Some(station)) => {
+            placed.push(Placed { port: &station.port, element: AnyElement::new(QuicSnoop::DEFAULT) });
         }
         (BaseStation::GatewaySplit { .. }, Some(station)) => {
             let GatewaySplit { wired, wireless, repair } = station.gateway_split.clone();
@@ -158,6 +161,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             | BaseStation::SplitSrp
             | BaseStation::Local { .. }
             | BaseStation::GatewaySnoop
+            | BaseStation::QuicSnoop
             | BaseStation::TwoEnded(_),
             _,
         ) => None,

@@ -283,7 +283,7 @@ impl Scenario {
     pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
         let modern = |scheme: &&Scheme| scheme.family == Family::Modern;
         if !modern(&self.scheme()) && !self.is_modern() {
-            let others = [Family::Modern, Family::TwoEnded, Family::Discussed];
+            let others = [Family::Modern, Family::OneSided, Family::TwoEnded, Family::Discussed];
             let of_studies = |scheme: &&Scheme| !others.contains(&scheme.family);
             return SCHEMES.iter().filter(of_studies).collect();
         }

@@ -8,7 +8,7 @@ use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{ClassicRecovery, Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_scenario::elements::{Arq, ElnMarker, SendingRate, Snoop, Split, Srp, TwoEnded};
+use lasthop_scenario::elements::{Arq, ElnMarker, QuicSnoop, SendingRate, Snoop, Split, Srp, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
@@ -188,6 +188,12 @@ fn schemes_decide_what_the_base_station_does() {
                     scheme.name
                 );
             }
+            continue;
+        }
+        if scheme.base_station == BaseStation::QuicSnoop {
+            let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
+            assert_eq!(element.element.get(), Some(&QuicSnoop::DEFAULT));
+            assert_eq!(network.nodes[element.node.0].name, "base");
             continue;
         }
         if scheme.name.starts_with("E2E") || scheme.name.ends_with("/Raw") {

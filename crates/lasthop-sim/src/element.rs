@@ -22,6 +22,8 @@ pub enum Role {
     Relay,
     /// Retransmits the data of senders.
     Repair,
+    /// Retransmits datagrams that it cannot read.
+    DatagramRepair,
     /// Modifies packets, and sends nothing except to its peers.
     Marker,
     /// Creates acknowledgments and paces them.
@@ -106,12 +108,17 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         match self.role() {
             Role::Relay => StateAtHandoff::Hard,
             Role::Repair => StateAtHandoff::Soft,
-            Role::Marker | Role::Pacer | Role::LinkEnd => StateAtHandoff::Anew,
+            Role::DatagramRepair | Role::Marker | Role::Pacer | Role::LinkEnd => StateAtHandoff::Anew,
         }
     }
 
     /// Returns whether the element needs the number of frames queued in front of its link ([`Node::see_queue`]).
     fn asks_for_queue(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the element needs that number before each packet.
+    fn watches_queue(&self) -> bool {
         false
     }
 

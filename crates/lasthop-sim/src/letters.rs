@@ -31,7 +31,8 @@ impl Letters {
     pub fn new(network: &Network) -> Self {
         // Several stations of a moving host may have copies.
         let copies = network.mobility.is_some() || network.duplicates();
-        let repeats = copies || network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
+        let resends = |role| matches!(role, Role::LinkEnd | Role::DatagramRepair);
+        let repeats = copies || network.elements.iter().any(|spec| resends(spec.element.role()));
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
     }
 

@@ -58,6 +58,8 @@ pub struct Simulation {
     elements: Vec<Box<dyn Node<()>>>,
     /// Indicates for each element whether it needs the length of its queue.
     asking: Vec<bool>,
+    /// Indicates for each element whether it needs the length of its queue before each packet.
+    watching: Vec<bool>,
     sources: Vec<Source>,
     sessions: Sessions,
     /// The moving host, if any. Its alarm is the last.
@@ -201,6 +203,7 @@ impl Simulation {
             endpoints,
             elements,
             asking: network.elements.iter().map(|spec| spec.element.asks_for_queue()).collect(),
+            watching: network.elements.iter().map(|spec| spec.element.watches_queue()).collect(),
             sources,
             sessions,
             mover,
@@ -355,6 +358,9 @@ impl Simulation {
             }
             Receiver::Element(index, port) => {
                 let packet = self.fabric.pool.take(handle);
+                if self.watching[index] {
+                    self.elements[index].see_queue(self.fabric.waiting(now, index));
+                }
                 self.elements[index].handle_packet(now, port, packet);
                 self.pump_element(now, index);
             }

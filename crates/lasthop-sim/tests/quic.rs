@@ -267,7 +267,7 @@ fn a_trace_shows_datagrams() {
     });
     let sent: Vec<_> = sent.collect();
     for (expected, packet) in sent.iter().enumerate() {
-        let Body::Quic { number, data } = packet.body else { panic!("{packet:?}") };
+        let Body::Quic { number, data, .. } = packet.body else { panic!("{packet:?}") };
         assert_eq!((number as usize, packet.header_len), (expected, 28));
         assert!(packet.len <= 1472 && data < packet.len);
     }

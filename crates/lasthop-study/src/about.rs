@@ -85,6 +85,16 @@ pub const fn about(scheme: &Scheme) -> About {
             duplicates: Duplicates::KeptBack,
             ..plain
         },
+        BaseStation::QuicSnoop => About {
+            does: "One device in front of the lossy link keeps copies of QUIC datagrams, infers losses from the lengths of \
+                   acknowledgments, which it cannot read, resends the missing datagrams, and holds the acknowledgments meanwhile.",
+            effect: "The sender notices few of the losses on links with round trips of up to 22 ms; TCP and uploads pass \
+                     unchanged.",
+            base_station: Some("resends, delays acks"),
+            resends: Resends::Both,
+            duplicates: Duplicates::KeptBack,
+            ..plain
+        },
         BaseStation::GatewaySplit { .. } => About {
             does: "The gateway's split with default settings: it terminates the sender's connection and forwards the data over a second \
                    one, with CUBIC on the wired side and BBR on the wireless link.",

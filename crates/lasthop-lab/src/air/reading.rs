@@ -1,7 +1,7 @@
 //! Packets in the form that the mechanisms process: those of the scenario's flows, and for queues those of other
 //! programs.
 
-use lasthop_proto::packet::{Body, Cause, FlowId, Packet};
+use lasthop_proto::packet::{Body, Cause, FlowId, HeaderForm, Packet};
 use lasthop_proto::queue::View;
 use lasthop_wire::{Ip, ecn};
 
@@ -64,7 +64,11 @@ impl Air {
             header_len: view.payload.start as u16,
             len: view.payload.len() as u32,
             ecn: view.ecn,
-            body: Body::Quic { number: letter.number, data: letter.data },
+            body: Body::Quic {
+                number: letter.number,
+                data: letter.data,
+                form: HeaderForm::of(&bytes[view.payload.clone()]),
+            },
             ..Packet::default()
         })
     }

@@ -77,6 +77,9 @@ impl Plan<'_> {
             if spec.element.asks_for_queue() || spec.element.judges_losses() {
                 return refuse("radios that report their queues", "use `lasthop run`");
             }
+            if spec.element.role() == Role::DatagramRepair {
+                return refuse("repair of QUIC by one device", "use `lasthop run`");
+            }
             if spec.element.role() == Role::Relay && spec.element.ends() == Ends::Both {
                 return refuse("a separate protocol between base station and mobile host", "use `lasthop run`");
             }

@@ -4,6 +4,7 @@ mod cache;
 pub mod eln;
 pub(crate) mod flow_table;
 mod hop_window;
+pub mod quic;
 pub mod reconstruct;
 mod repair;
 #[cfg(test)]

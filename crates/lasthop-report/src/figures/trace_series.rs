@@ -189,7 +189,7 @@ impl TransferCollector {
                     series.sequences.push(sequence.series(at_base.clone()));
                     series.windows.push(window(self.windows.remove(point), at_base.clone()));
                 }
-                Role::Repair => {
+                Role::Repair | Role::DatagramRepair => {
                     let local = sequence.series(at_base.clone());
                     // The data that it forwards belongs to the source.
                     series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });

@@ -5,6 +5,7 @@ pub(crate) mod ack_reconstructor;
 pub(crate) mod arq;
 pub(crate) mod eln_marker;
 mod part;
+mod quic_snoop;
 pub(crate) mod radio;
 pub(crate) mod snoop;
 pub(crate) mod split;
@@ -16,6 +17,7 @@ pub use self::arq::{Arq, LinkPreset};
 pub(crate) use self::arq::{Keys as ArqKeys, read as read_arq};
 pub use self::eln_marker::ElnMarker;
 pub(crate) use self::part::{AnyPart, Beyond, Duty, Kind, Part, PortKeys};
+pub use self::quic_snoop::QuicSnoop;
 pub use self::radio::HopRadio;
 pub use self::snoop::Snoop;
 pub(crate) use self::snoop::{Keys as CacheKeys, cache};
@@ -43,6 +45,7 @@ static KINDS: &[&Kind] = &[
     &arq::KIND,
     &two_ended::KIND,
     &ack_reconstructor::KIND,
+    &quic_snoop::KIND,
 ];
 
 impl Kind {

@@ -111,9 +111,10 @@ impl Cell {
             (Experiment::Standard, Family::LinkLayer) => Some("2"),
             (Experiment::Standard, Family::EndToEnd) => Some("3"),
             (Experiment::Standard, Family::SplitConnection) => Some("4"),
-            (Experiment::Standard, Family::MultipleLayers | Family::Modern | Family::TwoEnded | Family::Discussed) => {
-                None
-            }
+            (
+                Experiment::Standard,
+                Family::MultipleLayers | Family::Modern | Family::OneSided | Family::TwoEnded | Family::Discussed,
+            ) => None,
             (Experiment::Burst(_), _) => Some("5"),
             (Experiment::ErrorInterval(_), _) => Some("figure-13"),
             (Experiment::NoErrors, _) => Some("no-errors"),

@@ -7,7 +7,7 @@ use lasthop_proto::link::hybrid::{
 };
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::headers::LinkHeaders;
-use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkReport, Segment, Side};
+use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, HeaderForm, LinkReport, Segment, Side};
 use lasthop_proto::time::Instant;
 
 use super::{Decision, Head, Setting, Told};
@@ -72,7 +72,7 @@ impl Carried for Content {
 fn outer(packet: Packet) -> Outer {
     let (flow, bytes) = (packet.flow(), packet.bytes().len() as u32);
     let (header_len, len, body) = match packet.traffic() {
-        Traffic::Stream | Traffic::Bare => (0, bytes, Body::Quic { number: 0, data: 0 }),
+        Traffic::Stream | Traffic::Bare => (0, bytes, Body::Quic { number: 0, data: 0, form: HeaderForm::Short }),
         // Headers only.
         Traffic::Acknowledgment => {
             let flags = Flags::ACK;

@@ -6,8 +6,8 @@ use core::num::NonZeroU8;
 use super::code::{Coded, Gf};
 use super::frame::{Class, Item, Label, TcpSight, Traffic};
 use crate::packet::{
-    AckCongestionOption, Body, Cause, ECN_COUNTER_KINDS, Ecn, EcnCounters, Flags, FlowId, Image, Options, Packet,
-    SackBlock, SackBlocks, Segment, Side, Timestamps,
+    AckCongestionOption, Body, Cause, ECN_COUNTER_KINDS, Ecn, EcnCounters, Flags, FlowId, HeaderForm, Image, Options,
+    Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
 };
 use crate::seq::Seq;
 
@@ -26,6 +26,7 @@ const TCP: u8 = 1;
 const DATAGRAM: u8 = 2;
 const QUIC: u8 = 3;
 const MEDIA: u8 = 4;
+const QUIC_LONG: u8 = 5;
 
 /// Bits besides the flags that indicate which options are present.
 const MSS: u16 = 1 << 9;
@@ -302,7 +303,8 @@ impl Image {
             Body::Tcp(_) => TCP,
             Body::Datagram { .. } => DATAGRAM,
             Body::Media { .. } => MEDIA,
-            Body::Quic { .. } => QUIC,
+            Body::Quic { form: HeaderForm::Short, .. } => QUIC,
+            Body::Quic { form: HeaderForm::Long, .. } => QUIC_LONG,
             // No such packet passes from end to end.
             Body::Control | Body::Coded(_) | Body::Report(_) => 0,
         };
@@ -314,7 +316,7 @@ impl Image {
         match &packet.body {
             Body::Tcp(segment) => put_segment(&mut to, segment),
             Body::Datagram { number } | Body::Media { number } => to.put(number.to_be_bytes()),
-            Body::Quic { number, data } => {
+            Body::Quic { number, data, .. } => {
                 to.put(number.to_be_bytes());
                 to.put(data.to_be_bytes());
             }
@@ -335,7 +337,8 @@ impl Image {
             TCP => Body::Tcp(take_segment(&mut from)?),
             DATAGRAM => Body::Datagram { number: from.word() },
             MEDIA => Body::Media { number: from.word() },
-            QUIC => Body::Quic { number: from.word(), data: from.word() },
+            QUIC => Body::Quic { number: from.word(), data: from.word(), form: HeaderForm::Short },
+            QUIC_LONG => Body::Quic { number: from.word(), data: from.word(), form: HeaderForm::Long },
             _ => return None,
         };
         let cause = Cause::LinkRepair;
@@ -377,8 +380,9 @@ mod tests {
             Body::Tcp(Segment { options: counters(172, 3), ..bare }),
             Body::Tcp(Segment { options: counters(174, 0), ..bare }),
             Body::Datagram { number: 0x0102_0304 },
-            Body::Quic { number: 9, data: u32::MAX },
+            Body::Quic { number: 9, data: u32::MAX, form: HeaderForm::Short },
             Body::Media { number: u32::MAX },
+            Body::Quic { number: 9, data: 0, form: HeaderForm::Long },
         ];
         for (body, (from, ecn)) in bodies.into_iter().zip([
             (Side::Initiator, Ecn::NotEct),
@@ -389,6 +393,7 @@ mod tests {
             (Side::Initiator, Ecn::Ect0),
             (Side::Acceptor, Ecn::Ect1),
             (Side::Initiator, Ecn::Ce),
+            (Side::Acceptor, Ecn::NotEct),
         ]) {
             let (flow, cause) = (FlowId(0x0a0b_0c0d), Cause::LinkRepair);
             let packet: Packet =

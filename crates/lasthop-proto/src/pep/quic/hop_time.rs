@@ -1,0 +1,177 @@
+//! Round-trip time of the hop, and the datagram that caused an acknowledgment.
+
+use super::copies::Copies;
+use crate::time::{Duration, Instant};
+
+/// Longest round trip of a hop for which a hold is long enough, and silence after which a burst begins.
+const LONGEST: Duration = Duration::from_millis(100);
+const SILENCE: Duration = Duration::from_millis(25);
+
+/// Maximum number of datagrams on each side of the likely ones that are resent with them.
+const MOST_UNSURE: u64 = 2;
+
+/// Increase of the round trip that counts as a queue behind the device.
+const QUEUE: Duration = Duration::from_millis(5);
+
+/// Tolerance for the time at which an answer is expected.
+const MARGIN: Duration = Duration::from_millis(1);
+
+/// Longest spacing that counts as one.
+const LONGEST_SPACING: Duration = Duration::from_millis(20);
+
+/// Round-trip time of the hop from exchanges that match.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HopTime {
+    /// Estimate, once there is one.
+    rtt: Option<Duration>,
+    /// The estimate from the handshake and bursts.
+    initial: Option<Duration>,
+    /// The shortest sample from a repair.
+    shortest: Option<Duration>,
+    /// Mean deviation of the samples from repairs.
+    deviation: Duration,
+    /// Number of samples from repairs.
+    repairs: u32,
+    /// Mean distance between an acknowledgment and the datagram that is taken for its cause.
+    blur: Duration,
+    /// Mean spacing of datagrams to the hop.
+    spacing: Duration,
+    last_sent: Option<Instant>,
+    /// The first two datagrams after a silence, until the first answer.
+    burst: [Option<Instant>; 2],
+}
+
+fn mix(old: Duration, new: Duration, weight: u64) -> Duration {
+    (old * (weight - 1) + new) / weight
+}
+
+impl HopTime {
+    /// Returns the estimate.
+    pub const fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// Returns whether a repair has confirmed the estimate.
+    pub const fn is_proven(&self) -> bool {
+        self.repairs > 0
+    }
+
+    /// Returns the time after which an answer to a copy is overdue. Where a hold of `hold` is long enough for another
+    /// copy, it is early enough for its answer.
+    pub fn overdue(&self, hold: Duration) -> Option<Duration> {
+        let rtt = self.rtt?;
+        let overdue = rtt + rtt / 8 + self.deviation * 4 + MARGIN;
+        let latest = hold.saturating_sub(rtt + MARGIN);
+        Some(if latest > rtt { overdue.min(latest) } else { overdue })
+    }
+
+    /// Returns whether an acknowledgment at `now` answers a datagram that departed at `departed`, rather than a copy or
+    /// a timer.
+    pub fn is_answer(&self, now: Instant, departed: Instant) -> bool {
+        let Some(rtt) = self.rtt else { return false };
+        let sample = now.since(departed);
+        let off = sample.saturating_sub(rtt).max(rtt.saturating_sub(sample));
+        off <= (self.blur * 3).max(MARGIN / 4)
+    }
+
+    /// Returns whether a copy sent `ago` cannot have been answered yet.
+    pub fn is_early(&self, ago: Duration) -> bool {
+        let doubt = self.blur.max(self.deviation) * 2;
+        self.rtt.is_some_and(|rtt| self.repairs > 0 && (ago + doubt) * 8 < rtt * 7)
+    }
+
+    /// Returns the number of datagrams by which the cause of an acknowledgment is uncertain.
+    pub fn uncertainty(&self) -> u64 {
+        let doubt = self.blur.max(self.deviation) * 2;
+        let spacing = self.spacing.as_nanos().max(1);
+        let packets = (doubt.as_nanos() + spacing * 7 / 10) / spacing;
+        packets.min(MOST_UNSURE).max(u64::from(self.repairs == 0))
+    }
+
+    /// Records a datagram sent to the hop.
+    pub fn on_sent(&mut self, departs: Instant) {
+        match self.last_sent {
+            Some(last) if departs.since(last) < SILENCE => {
+                let spacing = departs.since(last).min(LONGEST_SPACING);
+                self.spacing = if self.spacing == Duration::ZERO { spacing } else { mix(self.spacing, spacing, 16) };
+                if self.burst[0].is_some() && self.burst[1].is_none() {
+                    self.burst[1] = Some(departs);
+                }
+            }
+            _ => self.burst = [Some(departs), None],
+        }
+        self.last_sent = Some(departs);
+    }
+
+    /// Records the answer to a handshake, which is immediate.
+    pub fn on_handshake(&mut self, now: Instant) {
+        let [first, _] = core::mem::take(&mut self.burst);
+        self.start(first.map(|first| now.since(first)));
+    }
+
+    /// Records an acknowledgment. After a silence it answers the second datagram of the burst.
+    pub fn on_ack(&mut self, now: Instant) {
+        let [_, second] = core::mem::take(&mut self.burst);
+        self.start(second.filter(|second| now > *second).map(|second| now.since(second)));
+    }
+
+    fn start(&mut self, sample: Option<Duration>) {
+        // A lost handshake or a delayed acknowledgment makes a sample longer; none is shorter.
+        if let Some(sample) = sample
+            && sample < LONGEST
+            && self.initial.is_none_or(|initial| sample < initial)
+        {
+            self.initial = Some(sample.max(Duration::from_micros(1)));
+            if self.repairs == 0 {
+                self.rtt = self.initial;
+            }
+        }
+    }
+
+    /// Returns the number of the datagram that an acknowledgment answers.
+    pub fn answered<P>(&self, now: Instant, copies: &Copies<P>) -> Option<u64> {
+        let sent = now.since(Instant::ZERO).as_nanos().checked_sub(self.rtt?.as_nanos())?;
+        copies.closest(Instant::from_nanos(sent))
+    }
+
+    /// Refines the estimate by an acknowledgment and its cause.
+    pub fn refine(&mut self, now: Instant, departed: Instant) {
+        let Some(rtt) = self.rtt else { return };
+        let sample = now.since(departed);
+        let off = sample.saturating_sub(rtt).max(rtt.saturating_sub(sample));
+        self.blur = mix(self.blur, off.min(LONGEST_SPACING), 16);
+        if off * 2 < self.spacing {
+            self.rtt = Some(mix(rtt, sample, 16));
+        }
+    }
+
+    /// Records the time from a copy to the acknowledgment that it caused, which names its cause without doubt.
+    pub fn on_repair(&mut self, sample: Duration) {
+        let Some(rtt) = self.rtt else { return };
+        let off = sample.saturating_sub(rtt).max(rtt.saturating_sub(sample));
+        self.deviation = mix(self.deviation, off, 4);
+        self.rtt = Some(if self.repairs == 0 { sample } else { mix(rtt, sample, 4) });
+        // The first sample may be by chance.
+        if self.repairs > 0 {
+            self.shortest = Some(self.shortest.map_or(sample, |shortest| shortest.min(sample)));
+        }
+        self.repairs = self.repairs.saturating_add(1);
+    }
+
+    /// Returns whether a queue grows behind the device: the round trip is well above the shortest that repairs took. If
+    /// so, the estimate begins anew at the shortest.
+    pub fn rises(&mut self) -> bool {
+        let (Some(rtt), Some(shortest)) = (self.rtt, self.shortest) else { return false };
+        let rises = rtt > shortest + shortest / 4 + QUEUE;
+        if rises {
+            (self.rtt, self.repairs) = (Some(shortest), 0);
+        }
+        rises
+    }
+
+    /// Returns to the first estimate: the present one names the wrong datagrams.
+    pub fn restart(&mut self) {
+        let Self { initial, spacing, last_sent, .. } = *self;
+        *self = Self { rtt: initial, initial, spacing, last_sent, ..Self::default() };
+    }
+}
