@@ -65,7 +65,7 @@ fn a_copy_that_is_lost_is_sent_again_on_a_short_hop() {
     assert_eq!((world.betrayed(), world.client.received.len()), (0, 200), "{:?}", world.node.counts());
 }
 
-/// What a queue before the device dropped is not on the hop: the sender must learn of it.
+/// Checks that the device does not hide what a queue before it dropped.
 #[test]
 fn losses_before_the_device_reach_the_sender_within_the_limit() {
     let mut world = World::new(MS * 10);
@@ -101,7 +101,7 @@ fn acknowledgments_of_constant_length_are_never_held() {
     assert_eq!(world.node.counts().held, 0);
 }
 
-/// One acknowledgment for ten datagrams tells of losses too late: such a connection passes for good.
+/// Checks that one acknowledgment for ten datagrams, which tells of losses too late, ends the repair for good.
 #[test]
 fn a_client_that_acknowledges_rarely_is_passed() {
     let mut world = World::new(MS * 10);
@@ -134,7 +134,7 @@ fn uploads_are_neither_copied_back_nor_held() {
     assert_eq!((world.node.counts().held, world.node.counts().copies), (0, 0));
 }
 
-/// A client that lengthens each acknowledgment gets at most the budget in copies, then passes.
+/// Checks that a client that lengthens acknowledgments at will gets at most the budget in copies, then passes.
 #[test]
 fn lengths_without_meaning_switch_the_repair_off() {
     let mut world = World::new(MS * 2);
