@@ -25,6 +25,7 @@ const STUDIED: [&str; 16] = [
 
 const TODAY: [&str; 5] = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
 
+const ONE_SIDED: [&str; 1] = ["QUIC-SNOOP"];
 const TWO_ENDED: [&str; 5] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "LINK-MULTI", "AIRMAIL"];
 
 const DISCUSSED: [&str; 1] = ["SPLIT-SRP"];
@@ -62,13 +63,15 @@ fn schemes_lists_them_all() {
     let bench = Bench::new();
     let names =
         |text: &str| text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
-    let all = [&STUDIED[..], &TODAY, &TWO_ENDED, &DISCUSSED].concat();
+    let all = [&STUDIED[..], &TODAY, &ONE_SIDED, &TWO_ENDED, &DISCUSSED].concat();
     assert_eq!(names(&bench.stdout("schemes")), all);
     let json = bench.json("schemes --json");
     let schemes = json.as_array().unwrap();
     assert!(schemes.iter().all(|scheme| keys(scheme) == ["name", "family", "summary"]));
     assert_eq!(schemes.iter().map(|scheme| scheme["name"].as_str().unwrap()).collect::<Vec<_>>(), all);
-    for (family, members) in [("today", &TODAY[..]), ("two-ended", &TWO_ENDED), ("discussed", &DISCUSSED)] {
+    let families =
+        [("today", &TODAY[..]), ("one-sided", &ONE_SIDED), ("two-ended", &TWO_ENDED), ("discussed", &DISCUSSED)];
+    for (family, members) in families {
         let is_member = |scheme: &serde_json::Value| members.contains(&scheme["name"].as_str().unwrap());
         assert!(schemes.iter().all(|scheme| (scheme["family"] == family) == is_member(scheme)), "{family}");
     }
