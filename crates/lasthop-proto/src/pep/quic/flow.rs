@@ -287,7 +287,7 @@ impl<P: Clone> Flow<P> {
                     if let Some([first, last]) = case.close(now, rtt) {
                         // Before a copy can have arrived, only the original can close the gap.
                         is_early = self.hop.is_early(first);
-                        if is_answer || !self.hop.is_proven() {
+                        if is_answer {
                             self.hop.on_repair(last);
                         }
                     }
@@ -295,10 +295,10 @@ impl<P: Clone> Flow<P> {
                         self.lengths.observe(len);
                         if is_early {
                             counts.reordered += 1;
-                            self.judge.record_reordering(now);
+                            self.judge.record_reordering(now, self.copies.next());
                         } else {
                             counts.repaired += 1;
-                            self.judge.record(now, true);
+                            self.judge.record(now, true, self.copies.next());
                         }
                         out.push_back((Port::WIRED, Why::Given, packet));
                         released(case, out);
@@ -322,7 +322,7 @@ impl<P: Clone> Flow<P> {
     fn fail(&mut self, now: Instant, out: &mut Out<P>) {
         if let Some(case) = &self.case {
             self.lengths.accept(case.last);
-            if self.judge.record(now, false) {
+            if self.judge.record(now, false, self.copies.next()) {
                 self.hop.restart();
             }
         }

@@ -5,7 +5,7 @@ use crate::time::{Duration, Instant};
 
 /// Longest round trip of a hop for which a hold is long enough, and silence after which a burst begins.
 const LONGEST: Duration = Duration::from_millis(100);
-const SILENCE: Duration = Duration::from_millis(25);
+const SILENCE: Duration = Duration::from_millis(40);
 
 /// Maximum number of datagrams on each side of the likely ones that are resent with them.
 const MOST_UNSURE: u64 = 2;
@@ -51,11 +51,6 @@ impl HopTime {
         self.rtt
     }
 
-    /// Returns whether a repair has confirmed the estimate.
-    pub const fn is_proven(&self) -> bool {
-        self.repairs > 0
-    }
-
     /// Returns the time after which an answer to a copy is overdue. Where a hold of `hold` is long enough for another
     /// copy, it is early enough for its answer.
     pub fn overdue(&self, hold: Duration) -> Option<Duration> {
@@ -77,7 +72,7 @@ impl HopTime {
     /// Returns whether a copy sent `ago` cannot have been answered yet.
     pub fn is_early(&self, ago: Duration) -> bool {
         let doubt = self.blur.max(self.deviation) * 2;
-        self.rtt.is_some_and(|rtt| self.repairs > 0 && (ago + doubt) * 8 < rtt * 7)
+        self.rtt.is_some_and(|rtt| self.repairs > 0 && (ago + doubt) * 2 < rtt)
     }
 
     /// Returns the number of datagrams by which the cause of an acknowledgment is uncertain.
@@ -116,15 +111,12 @@ impl HopTime {
     }
 
     fn start(&mut self, sample: Option<Duration>) {
-        // A lost handshake or a delayed acknowledgment makes a sample longer; none is shorter.
         if let Some(sample) = sample
             && sample < LONGEST
-            && self.initial.is_none_or(|initial| sample < initial)
+            && self.initial.is_none()
         {
             self.initial = Some(sample.max(Duration::from_micros(1)));
-            if self.repairs == 0 {
-                self.rtt = self.initial;
-            }
+            self.rtt = self.initial;
         }
     }
 
@@ -164,7 +156,7 @@ impl HopTime {
         let (Some(rtt), Some(shortest)) = (self.rtt, self.shortest) else { return false };
         let rises = rtt > shortest + shortest / 4 + QUEUE;
         if rises {
-            (self.rtt, self.repairs) = (Some(shortest), 0);
+            self.rtt = Some(shortest);
         }
         rises
     }

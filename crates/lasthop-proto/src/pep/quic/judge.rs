@@ -6,6 +6,8 @@ use crate::time::{Duration, Instant};
 const CASES: u32 = 20;
 /// Number of repairs among them for which the flow stays under repair.
 const LEAST_REPAIRED: u32 = 6;
+/// Number of datagrams for that many cases below which the hop reorders, or loses too much.
+const LEAST_SENT: u64 = 320;
 /// Number of cases closed by reordered datagrams at which the flow passes, if they outnumber repairs.
 const MOST_REORDERED: u32 = 5;
 /// Time for which a flow passes after its first failure. It is four times longer after each further one.
@@ -20,6 +22,8 @@ pub(super) struct Judge {
     repaired: u32,
     reordered: u32,
     failures: u32,
+    /// Datagrams sent to the hop before the first of the cases.
+    since: u64,
     until: Option<Instant>,
     for_good: bool,
 }
@@ -41,12 +45,12 @@ impl Judge {
     }
 
     /// Records a case whose gap was a reordered datagram.
-    pub fn record_reordering(&mut self, now: Instant) {
+    pub fn record_reordering(&mut self, now: Instant, sent: u64) {
         self.reordered += 1;
         if self.reordered >= MOST_REORDERED && self.reordered > self.repaired {
             self.fail(now);
         } else {
-            self.record(now, false);
+            self.record(now, false, sent);
         }
     }
 
@@ -57,18 +61,18 @@ impl Judge {
         (self.cases, self.repaired, self.reordered) = (0, 0, 0);
     }
 
-    /// Records the result of a case. Returns whether none of the first half was repaired, so that the estimates behind
-    /// them are to be made anew.
-    pub fn record(&mut self, now: Instant, repaired: bool) -> bool {
+    /// Records the result of a case, at which `sent` datagrams had been sent to the hop. Returns whether none of the
+    /// first half was repaired, so that the estimates behind them are to be made anew.
+    pub fn record(&mut self, now: Instant, repaired: bool, sent: u64) -> bool {
         self.cases += 1;
         self.repaired += u32::from(repaired);
         if self.cases >= CASES {
-            if self.repaired < LEAST_REPAIRED {
+            if self.repaired < LEAST_REPAIRED || sent.saturating_sub(self.since) < LEAST_SENT {
                 self.fail(now);
             } else {
                 self.failures = 0;
             }
-            (self.cases, self.repaired, self.reordered) = (0, 0, 0);
+            (self.cases, self.repaired, self.reordered, self.since) = (0, 0, 0, sent);
         }
         self.cases == CASES / 2 && self.repaired == 0
     }
