@@ -25,7 +25,8 @@ fn root() -> PathBuf {
 
 /// Returns all Markdown pages.
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/models", "docs/course", "docs/course/data", "docs/course/solutions"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "docs/models", "docs/course", "docs/course/data", "docs/course/solutions"]
+        .map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
