@@ -53,7 +53,7 @@ pub enum Spec {
     /// Expression of other values.
     Calculated(String),
     /// Number that the page shows.
-    Shown(Shown),
+    Shown(Box<Shown>),
 }
 
 /// Number that the page shows.
