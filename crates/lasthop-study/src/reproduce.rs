@@ -8,7 +8,7 @@ use crate::measures::links::overhead_columns;
 use crate::measures::{Samples, columns};
 use crate::papers::{bbr2016, kosek2022, l4s_tests2021, mqvpn2026, pemi2026, quic_geo2022, sidekick2024};
 use crate::replicate::{Progress, Task, run_each};
-use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
+use crate::study::{Cell, Options, Results, Study, StudyError};
 use crate::{balakrishnan1997, discussion1997, lasthop2026, xylomenos_kokkinakis};
 
 /// The published studies.
@@ -53,7 +53,7 @@ impl Size {
         ("quic-geo2022", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.4 }),
         ("mqvpn2026", Self { runs: 6, runs_in_all: 6, seconds_per_run: 6.0 }),
         ("l4s-tests2021", Self { runs: 1, runs_in_all: 1, seconds_per_run: 62.0 }),
-        ("lasthop2026", Self { runs: 6, runs_in_all: 3, seconds_per_run: 60.0 }),
+        ("lasthop2026", Self { runs: 5, runs_in_all: 2, seconds_per_run: 38.0 }),
     ];
 
     /// Returns the size of the study of that name.
@@ -199,7 +199,7 @@ impl Plan {
     ///
     /// As [`finish`](Self::finish).
     pub fn finish_with_lab(&self, samples: &[Samples], lab: &[(usize, Samples)]) -> Result<report::Study, StudyError> {
-        let known: Vec<String> = self.study.cells(&Selection::All)?.into_iter().map(|cell| cell.name).collect();
+        let known = self.study.cell_names()?;
         let mut results = Results::of(known.iter().cloned());
         for (cell, samples) in self.cells.iter().zip(samples) {
             results.insert(&cell.name, samples);

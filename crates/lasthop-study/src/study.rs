@@ -141,6 +141,15 @@ pub trait Study: Sync {
     /// Returns an error if the study has no such table or figure, or if a scenario is invalid.
     fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError>;
 
+    /// Returns the names of all cells.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a scenario is invalid.
+    fn cell_names(&self) -> Result<Vec<String>, StudyError> {
+        Ok(self.cells(&Selection::All)?.into_iter().map(|cell| cell.name).collect())
+    }
+
     /// Returns the contents of the study, or of the selected part, from its results.
     ///
     /// # Errors

@@ -78,6 +78,10 @@ impl Study for Topics {
         study::cells(points.collect(), |point| point.name.clone(), |point| point.scenario(self.name))
     }
 
+    fn cell_names(&self) -> Result<Vec<String>, StudyError> {
+        Ok(self.topics.iter().flat_map(|topic| topic.points()).map(|point| point.name).collect())
+    }
+
     fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError> {
         let topics = self.selected(&options.selection)?;
         // Tables are selected without figures; a figure's numbers are in its table.

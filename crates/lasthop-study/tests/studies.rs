@@ -174,3 +174,26 @@ fn pages_introduce_a_study_and_name_its_cells_in_words() {
         }
     }
 }
+
+/// The numbers in docs/lasthop2026.md are those of all cells, which take minutes; three lines over the farm radio and the
+/// satellite are run here. `scripts/lasthop2026-table.py` describes how to recreate the file.
+#[test]
+fn the_question_of_2026_has_the_numbers_of_its_document() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data/lasthop2026.csv");
+    let mut kept = csv::Reader::from_path(path).unwrap();
+    let kept: Vec<_> = kept.records().map(Result::unwrap).collect();
+    let runs = kept[0][8].parse().unwrap();
+    let plan = Plan::new("lasthop2026", &options(Selection::All, runs)).unwrap().retain(|cell| {
+        let parts: Vec<&str> = cell.name.split('/').collect();
+        ["farm", "geo"].contains(&parts[1]) && ["CUBIC", "SNOOP", "LINK-HYBRID"].contains(&parts[2])
+    });
+    let study = plan.finish(&plan.run(&Silent).unwrap()).unwrap();
+    let rows: Vec<_> = study.tables.iter().flat_map(|table| &table.rows).collect();
+    // Ten metrics of four uses.
+    assert_eq!(rows.len(), 60);
+    for row in rows {
+        let known = kept.iter().find(|known| known[2] == row.cell && known[3] == row.metric);
+        let known: f64 = known.unwrap_or_else(|| panic!("no {} {}", row.cell, row.metric))[6].parse().unwrap();
+        assert!((known - row.measured).abs() < 1e-8, "{} {}: {} in the file", row.cell, row.measured, known);
+    }
+}

@@ -151,6 +151,20 @@ fn a_study_goes_on_where_it_was_stopped() {
     assert_eq!(bench.bytes("part/cells.csv"), bench.bytes("two/cells.csv"));
 }
 
+/// The study without published values resumes as well, also a part of one of its tables.
+#[test]
+fn a_part_of_a_table_goes_on_where_it_was_stopped() {
+    let bench = Bench::new();
+    let study = "reproduce lasthop2026 --table page/farm --runs 12";
+    let (_, message) = stopped(&bench, &format!("{study} --out part --jobs 1"));
+    assert!(message.contains(" of 14 cells are in part/cells.partial; repeat the command to continue"), "{message}");
+    bench.stdout(&format!("{study} --out part"));
+    bench.stdout(&format!("{study} --out whole"));
+    for file in ["cells.csv", "index.html"] {
+        assert_eq!(bench.bytes(&format!("part/{file}")), bench.bytes(&format!("whole/{file}")), "{file}");
+    }
+}
+
 /// A command that blocks on its output cannot react to the first Ctrl-C.
 #[test]
 fn the_second_one_kills() {

@@ -3,12 +3,13 @@
 //!
 //! The study has no published values. Its claims were written before its first run; those that fail or stay open remain
 //! as they were. A cell is a use of a link with a line: [`uses`], [`links`], [`lines`]; [`metrics`] are computed run by
-//! run, and [`claims`] compare them.
+//! run, [`tables`] show them, and [`claims`] compare them.
 
 mod claims;
 mod lines;
 mod links;
 mod metrics;
+mod tables;
 mod uses;
 
 #[cfg(test)]
