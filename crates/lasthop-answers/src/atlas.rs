@@ -1,8 +1,9 @@
 //! Map of the atlas: the cure that won in each cell of two dimensions.
 
-use lasthop_study::advise::{CURES, LEAST_GAIN};
+use lasthop_study::advise::CURES;
 use lasthop_study::atlas::{
-    DIMENSIONS, DIMENSIONS_COUNT, Dimension, LEAST_LINKS, Link, Map, Moments, SCENARIO, Selection, shipped,
+    DIMENSIONS, DIMENSIONS_COUNT, Dimension, LEAST_GAIN, LEAST_LINKS, Link, Map, Moments, NAMES, SCENARIO, Selection,
+    shipped,
 };
 use serde_json::{Value, json};
 
@@ -60,8 +61,10 @@ fn answer(map: &Map, x: usize, y: usize, selection: &Selection) -> Value {
         };
         row.iter().enumerate().map(cell).collect::<Vec<_>>()
     });
-    let schemes =
-        CURES.iter().map(|cure| json!({ "name": cure.scheme, "needs": cure.needs.words(), "does": cure.does }));
+    let schemes = NAMES.into_iter().filter_map(|name| {
+        let cure = CURES.iter().find(|cure| cure.scheme == name)?;
+        Some(json!({ "name": name, "needs": cure.needs.words(), "does": cure.does }))
+    });
     let dimensions = DIMENSIONS.iter().zip(selection).map(|(dimension, bin)| {
         json!({
             "id": dimension.id,
@@ -91,7 +94,7 @@ fn answer(map: &Map, x: usize, y: usize, selection: &Selection) -> Value {
 fn simulate(selection: &Selection) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("scenario", SCENARIO);
-    query.append_pair("schemes", &CURES.map(|cure| cure.scheme).join(","));
+    query.append_pair("schemes", &NAMES.join(","));
     for (key, value) in Link::middle(selection).keys() {
         query.append_pair("set", &format!("{key}={value}"));
     }

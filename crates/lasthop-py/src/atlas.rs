@@ -1,8 +1,7 @@
 //! The atlas: its links, their runs, and the map of the results.
 
 use lasthop_report::columns::Column;
-use lasthop_study::advise::CURES;
-use lasthop_study::atlas::{DIMENSIONS, Links, Map, SCHEMES, definition};
+use lasthop_study::atlas::{DIMENSIONS, Links, Map, NAMES, SCHEMES, definition};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -112,7 +111,7 @@ impl PyAtlasMap {
 /// Returns the names of the atlas's schemes; the first is no cure.
 #[pyfunction]
 pub fn atlas_schemes() -> Vec<&'static str> {
-    CURES.iter().map(|cure| cure.scheme).collect()
+    NAMES.to_vec()
 }
 
 /// Returns name, label, and bins of each dimension of the atlas.

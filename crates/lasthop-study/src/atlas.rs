@@ -16,9 +16,9 @@ use std::sync::OnceLock;
 
 pub use self::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension, Selection};
 pub use self::folder::definition;
-pub use self::links::{Link, Links, Row, SCENARIO, SCHEMES};
+pub use self::links::{Link, Links, NAMES, Row, SCENARIO, SCHEMES};
 pub use self::map::{Head, Map, MapError};
-pub use self::moments::{LEAST_LINKS, Moments, Verdict};
+pub use self::moments::{LEAST_GAIN, LEAST_LINKS, Moments, Verdict};
 pub use self::placement::{Placement, Region};
 
 /// Map that the program contains.

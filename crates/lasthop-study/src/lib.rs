@@ -10,7 +10,6 @@
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
 //! | [`series`], [`tcp_info`] | a run over time |
 //! | [`atlas`] | cures over all links: their results by rate, round trip, losses, queue and variation |
-//! | [`cures`] | the cures that can be installed |
 //! | [`advise`] | selection of a cure for a link |
 //! | [`install`] | installation of an advice: configurations of the gateway, the two-ended link, the senders |
 //! | [`promise`] | promise of an advice, and its verification |
@@ -30,7 +29,6 @@ pub mod advise;
 pub mod atlas;
 pub mod balakrishnan1997;
 mod claims;
-pub mod cures;
 pub mod diagnosis;
 pub mod discussion1997;
 pub mod emodel;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Advice, Cured, Effect, Needs, Use, times};
+use super::{Advice, Cured, Effect, Needs, Use};
 use crate::atlas::Placement;
 use crate::promise::Promise;
 use crate::stats::Estimate;
@@ -148,4 +148,9 @@ impl Effect {
     pub fn times(&self) -> String {
         self.factor.map_or("from 0".to_owned(), |factor| times(factor.mean))
     }
+}
+
+/// Formats a gain for display.
+pub fn times(gain: f64) -> String {
+    if gain.is_finite() { format!("{gain:.2}") } else { "from 0".to_owned() }
 }

@@ -9,7 +9,6 @@ use lasthop_scenario::{Error, Scenario};
 
 use super::dimensions::{DIMENSIONS, DIMENSIONS_COUNT, Selection};
 use super::sequence::Sequence;
-use crate::cures::CURES;
 use crate::measures::throughput;
 use crate::replicate::{Progress, Task, run_each};
 use crate::sweep::SweepError;
@@ -29,7 +28,10 @@ const LEAST_TIME: Duration = Duration::from_secs(4);
 const LEAST_PACKETS: u64 = 400;
 
 /// Number of schemes per link: no cure, and the cures.
-pub const SCHEMES: usize = CURES.len();
+pub const SCHEMES: usize = 5;
+
+/// Names of the schemes: no cure, and the cures of one download, in the order of the changes that they require.
+pub const NAMES: [&str; SCHEMES] = ["E2E-CUBIC", "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID"];
 
 /// A link: its values of [`DIMENSIONS`], in the same order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +129,7 @@ pub struct Row {
     pub number: u32,
     /// The link.
     pub link: Link,
-    /// Throughput in Mbps under each scheme, in the order of [`CURES`].
+    /// Throughput in Mbps under each scheme, in the order of [`NAMES`].
     pub throughputs: [f64; SCHEMES],
 }
 
@@ -176,7 +178,7 @@ impl Links {
     /// Returns an error if the scenario is invalid.
     pub fn tasks(&self, number: u32) -> Result<Vec<Task>, Error> {
         let scenario = self.scenario(number)?;
-        let schemes = CURES.iter().filter_map(|cure| Scheme::by_name(cure.scheme));
+        let schemes = NAMES.into_iter().filter_map(Scheme::by_name);
         let task = |scheme| Ok(Task { runs: number..number + 1, ..Task::new(&scenario, scheme, self.seed, 1)? });
         schemes.map(task).collect()
     }

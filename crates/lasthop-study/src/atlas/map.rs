@@ -8,9 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::dimensions::{CELLS, DIMENSIONS, DIMENSIONS_COUNT, Dimension, Selection, bins_of, cell_of};
-use super::links::{Link, SCHEMES};
+use super::links::{Link, NAMES, SCHEMES};
 use super::moments::{Moments, PAIRS};
-use crate::cures::CURES;
 
 /// Unit of mean gains in the file: 1.0002 times.
 const MEAN_UNIT: f64 = 4096.0;
@@ -60,7 +59,7 @@ pub struct Map {
 impl Map {
     /// Returns an empty map for the links of `seed` that `build` simulates.
     pub fn new(seed: u64, build: &str) -> Self {
-        let schemes = CURES.iter().map(|cure| cure.scheme.to_owned()).collect();
+        let schemes = NAMES.map(str::to_owned).into();
         let dimensions = DIMENSIONS.iter().map(|it| (it.id.to_owned(), it.edges.to_vec())).collect();
         let head = Head { lasthop_atlas: FORMAT, build: build.to_owned(), seed, links: 0, schemes, dimensions };
         Self { head, cells: vec![Moments::default(); CELLS] }

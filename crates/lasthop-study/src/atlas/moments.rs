@@ -1,6 +1,5 @@
 //! Results of a set of links: how often each cure won, and means and variances of the gains.
 
-use crate::cures::{AS_GOOD, CURES, LEAST_GAIN};
 use crate::stats::Estimate;
 
 use super::links::SCHEMES;
@@ -10,6 +9,12 @@ const CURED: usize = SCHEMES - 1;
 
 /// Number of pairs of schemes.
 pub(super) const PAIRS: usize = SCHEMES * (SCHEMES - 1) / 2;
+
+/// Minimum gain of a cure that helps, as in [`crate::advise`].
+pub const LEAST_GAIN: f64 = 0.03;
+
+/// Maximum difference between the gains of two equally good cures, as in [`crate::advise`].
+const AS_GOOD: f64 = 0.015;
 
 /// Minimum number of links for a verdict.
 pub const LEAST_LINKS: u64 = 10;
@@ -133,9 +138,8 @@ impl Moments {
                 rivals.push(cure);
             }
         }
-        // The first of those with the smallest requirements.
-        as_good.sort_unstable();
-        let wins = as_good.iter().copied().min_by_key(|cure| CURES[*cure].needs).unwrap_or(best);
+        // Cures are in the order of the changes that they require.
+        let wins = as_good.iter().copied().min().unwrap_or(best);
         if rivals.is_empty() {
             return Verdict::Wins(wins);
         }
@@ -153,7 +157,7 @@ fn best(gains: &[f64; CURED]) -> usize {
         return 0;
     }
     let near = |cure: &usize| gains[*cure] >= (most + (1.0 - AS_GOOD).ln()).max((1.0 + LEAST_GAIN).ln());
-    (0..CURED).filter(near).min_by_key(|cure| CURES[cure + 1].needs).map_or(0, |cure| cure + 1)
+    (0..CURED).find(near).map_or(0, |cure| cure + 1)
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium, Network};
 use serde_json::{Value, json};
 
 use super::dimensions::{BURST, DIMENSIONS, DIMENSIONS_COUNT, LOSS, QUEUE, ROUND_TRIP, SHARE, Selection, VARIATION};
+use super::links::NAMES;
 use super::map::Map;
 use super::moments::{LEAST_LINKS, Moments, Verdict};
-use crate::cures::{CURES, times};
 
 /// Bytes of a full packet.
 const PACKET: f64 = 1500.0;
@@ -124,10 +124,10 @@ impl Region {
             Verdict::Nothing => format!("{of} no cure helped a download"),
             Verdict::Wins(cure) => {
                 let gain = moments.gain(cure).map(|(gain, [low, high])| {
-                    format!(" {} times the throughput ({} to {}),", times(gain), times(low), times(high))
+                    format!(" {:.2} times the throughput ({:.2} to {:.2}),", gain, low, high)
                 });
                 let gain = gain.unwrap_or_default();
-                format!("{of} {} won for a download,{gain} {}", CURES[cure].scheme, won(cure))
+                format!("{of} {} won for a download,{gain} {}", NAMES[cure], won(cure))
             }
             Verdict::Unknown(_) if links < LEAST_LINKS => {
                 format!("{of} too few for a verdict; it needs {LEAST_LINKS}")
@@ -136,7 +136,7 @@ impl Region {
                 format!("{of} it is unknown whether a cure helped a download; none was best on {}", moments.won[0])
             }
             Verdict::Unknown(cures) => {
-                let each = cures.iter().map(|cure| format!("{} ({})", CURES[*cure].scheme, won(*cure)));
+                let each = cures.iter().map(|cure| format!("{} ({})", NAMES[*cure], won(*cure)));
                 format!(
                     "{of} a cure helped a download, but it is unknown which: {}",
                     each.collect::<Vec<_>>().join(", ")
@@ -172,14 +172,14 @@ impl Moments {
             Verdict::Nothing => ("nothing", None, Vec::new()),
             Verdict::Unknown(cures) => ("unknown", None, cures),
         };
-        let schemes = CURES.iter().zip(self.won).enumerate();
-        let results = schemes.map(|(at, (cure, won))| json!({ "scheme": cure.scheme, "won": won, "gain": gain(at) }));
+        let schemes = NAMES.into_iter().zip(self.won).enumerate();
+        let results = schemes.map(|(at, (name, won))| json!({ "scheme": name, "won": won, "gain": gain(at) }));
         json!({
             "links": self.links(),
             "verdict": verdict,
-            "cure": cure.map(|cure| CURES[cure].scheme),
+            "cure": cure.map(|cure| NAMES[cure]),
             "gain": cure.and_then(gain),
-            "candidates": candidates.into_iter().map(|cure| CURES[cure].scheme).collect::<Vec<_>>(),
+            "candidates": candidates.into_iter().map(|cure| NAMES[cure]).collect::<Vec<_>>(),
             "schemes": results.collect::<Vec<_>>(),
         })
     }
