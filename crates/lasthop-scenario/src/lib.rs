@@ -77,6 +77,7 @@ pub use lasthop_settings::{
     read_limited, reading, tunnel, units,
 };
 pub use measurement::{Alternative, Measurement};
+pub use place::Customer;
 pub use quantities::Numbers;
 pub use scenario::{Scenario, Source};
 pub use tcp_effect::Idle;

@@ -1,13 +1,21 @@
-//! Possible places of a device in front of the lossy link, for scenarios without `[base_station]`.
+//! Possible places of a device beside the lossy link: in front of it, for scenarios without `[base_station]`, or at the
+//! customer's side.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Network, NodeId, NodeKind};
 
+use crate::document::{Data, Table};
 use crate::scenario::Scenario;
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, item, put, table, text};
 use crate::{Error, Place, Problem, Spot};
+
+/// Rate, delay and queue of the link between a customer's device and its host.
+const LAN: [(&str, &str); 3] = [("rate", "1 Gbps"), ("delay", "50 us"), ("queue", "1000 packets")];
+
+/// Name of a router and link that is inserted at the customer's side, followed by a number if it is taken.
+const NAME: &str = "customer";
 
 /// A router, and the link from it towards the receiver.
 struct Port {
@@ -16,10 +24,51 @@ struct Port {
     is_lossy: bool,
 }
 
+/// The lossy link.
+struct Hop {
+    link: usize,
+    /// Base station's end, a router unless both ends are hosts.
+    near: NodeId,
+    /// Customer's end.
+    far: NodeId,
+}
+
+/// Device at the customer's side of a hop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Customer {
+    /// Link of the hop.
+    link: String,
+    /// Router on which the device runs.
+    router: String,
+    /// Host at the end of the hop, if the router is inserted between the two.
+    host: Option<String>,
+}
+
+impl Customer {
+    /// Replaces the base station in `root` by this device; other keys of `[base_station]` remain.
+    pub(crate) fn put_into(&self, root: &mut Table) {
+        if let Some(host) = &self.host {
+            let hop = root.table_mut("links").and_then(|links| links.table_mut(&self.link));
+            let ends = hop.and_then(|hop| hop.get_mut("between"));
+            if let Some(Data::Array(ends)) = ends.map(|ends| &mut ends.data) {
+                let is_host = |end: &&mut crate::document::Item| matches!(&end.data, Data::String(name) if name == host);
+                ends.iter_mut().filter(is_host).for_each(|end| *end = text(&self.router));
+            }
+            put(root, "routers", &self.router, table([]));
+            let between = item(Data::Array(vec![text(&self.router), text(host)]));
+            let [rate, delay, queue] = LAN.map(|(key, value)| (key, text(value)));
+            put(root, "links", &self.router, table([("between", between), rate, delay, queue]));
+        }
+        put(root, "base_station", "router", text(&self.router));
+        put(root, "base_station", "link", text(&self.link));
+    }
+}
+
 impl Scenario {
     /// Returns the scenario with a base station at the place of a device, and a clause that describes it: the router in
-    /// front of the only lossy link between the ends of the first transfer, or, without losses, the only router. If the
-    /// scenario has a base station, returns it unchanged and `None`.
+    /// front of the only lossy link between the ends of the first transfer, the router behind that link if the sender
+    /// is directly on it, or, without losses, the only router. If the scenario has a base station, returns it unchanged
+    /// and `None`.
     ///
     /// # Errors
     ///
@@ -28,20 +77,94 @@ impl Scenario {
         if self.has_base_station() {
             return Ok((self.clone(), None));
         }
+        let (network, hop) = self.hop()?;
+        if !matches!(network.nodes[hop.near.0].kind, NodeKind::Router) {
+            return Err(self.no_place(Some(&network), &[]));
+        }
+        let (router, link) = (&network.nodes[hop.near.0].name, &network.links[hop.link].name);
+        let keys = [("base_station.router", router), ("base_station.link", link)];
+        let what = format!("the device is assumed to be at router {router}, in front of link {link}");
+        Ok((self.with_overrides(&keys)?, Some(what)))
+    }
+
+    /// Returns the scenario with the device at the customer's side of the hop, and a clause that describes the place.
+    /// If the hop ends at a host, adds a router between the two, with a link of 1 Gbps.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the hop is ambiguous, or if the host moves among base stations.
+    pub fn with_place_at_customer(&self) -> Result<(Self, String), Error> {
+        let (network, hop) = self.hop()?;
+        let (far, link) = (&network.nodes[hop.far.0], network.links[hop.link].name.clone());
+        let (customer, what) = if matches!(far.kind, NodeKind::Router) {
+            let what = format!("the device at the customer's side is assumed to be at router {}", far.name);
+            (Customer { link, router: far.name.clone(), host: None }, what)
+        } else {
+            if network.links.iter().filter(|other| other.ends.contains(&hop.far)).count() > 1 {
+                let place = Place { file: self.file().to_owned(), spot: Spot::Whole };
+                let message = format!(
+                    "{} has several links: a device at the customer's side of {link} cannot be simulated; use the base station's side",
+                    far.name
+                );
+                return Err(Error::new(place, Some(format!("links.{link}")), Problem::Conflict(message)));
+            }
+            let is_taken = |name: &str| {
+                network.nodes.iter().any(|node| node.name == name) || network.links.iter().any(|link| link.name == name)
+            };
+            let names = std::iter::once(NAME.to_owned()).chain((2..).map(|number| format!("{NAME}-{number}")));
+            let router = { names }.find(|name| !is_taken(name)).unwrap_or_default();
+            let what = format!(
+                "the device at the customer's side is assumed to be a router between link {link} and {}, which has {} to it",
+                far.name, LAN[0].1
+            );
+            (Customer { link, router, host: Some(far.name.clone()) }, what)
+        };
+        Ok((self.with_customer(customer)?, what))
+    }
+
+    /// Returns whether the first transfer is an upload: its data crosses the hop towards the base station.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the hop is ambiguous, or if the scenario has no transfer.
+    pub fn is_upload(&self) -> Result<bool, Error> {
+        let (network, hop) = self.hop()?;
+        let flow = network.flows.iter().find(|flow| flow.app.is_transfer());
+        let way = flow.map(|flow| network.way(flow.from, flow.to)).unwrap_or_default();
+        Ok(way.iter().any(|&(link, direction)| {
+            link.0 == hop.link && network.links[hop.link].ends[1 - direction] == hop.near
+        }))
+    }
+
+    /// Returns the network of the first transfer, and the hop: the link of the base station, or the lossy one.
+    fn hop(&self) -> Result<(Network, Hop), Error> {
         let transfer = self.with_traffic(Traffic::Bulk(Duration::from_secs(1)))?;
         let schemes = ["E2E-CUBIC", "E2E"].into_iter().filter_map(Scheme::by_name);
-        let network = schemes.map(|scheme| transfer.network(scheme)).find_map(Result::ok);
-        let ports = network.as_ref().map(ports).unwrap_or_default();
-        let lossy: Vec<&Port> = ports.iter().filter(|port| port.is_lossy).collect();
-        let any: Vec<&Port> = ports.iter().collect();
-        match (&lossy[..], &any[..]) {
-            ([port], _) | ([], [port]) => {
-                let keys = [("base_station.router", &port.router), ("base_station.link", &port.link)];
-                let what =
-                    format!("the device is assumed to be at router {}, in front of link {}", port.router, port.link);
-                Ok((self.with_overrides(&keys)?, Some(what)))
+        let Some(network) = schemes.map(|scheme| transfer.network(scheme)).find_map(Result::ok) else {
+            return Err(self.no_place(None, &[]));
+        };
+        let at = |router: &str, link: &str| {
+            let near = network.nodes.iter().position(|node| node.name == router).map(NodeId)?;
+            let link = network.links.iter().position(|it| it.name == link)?;
+            let ends = network.links[link].ends;
+            Some(Hop { link, near, far: ends[usize::from(ends[0] == near)] })
+        };
+        let ports = ports(&network);
+        let hop = match self.base_station() {
+            Some((router, link)) => at(router, link),
+            None => {
+                let lossy: Vec<&Port> = ports.iter().filter(|port| port.is_lossy).collect();
+                match (&lossy[..], on_sender(&network), &ports[..]) {
+                    ([port], _, _) => at(&port.router, &port.link),
+                    ([], Some(hop), _) => Some(hop),
+                    ([], None, [port]) => at(&port.router, &port.link),
+                    _ => None,
+                }
             }
-            _ => Err(self.no_place(network.as_ref(), &ports)),
+        };
+        match hop {
+            Some(hop) => Ok((network, hop)),
+            None => Err(self.no_place(Some(&network), &ports)),
         }
     }
 
@@ -65,6 +188,17 @@ impl Scenario {
 
 fn is_lossy(link: &lasthop_sim::network::LinkSpec) -> bool {
     link.directions.iter().any(|direction| !matches!(direction.errors, ErrorSpec::None))
+}
+
+/// Returns the first link of the first transfer's path if it is lossy: the sender is directly on the hop.
+fn on_sender(network: &Network) -> Option<Hop> {
+    let flow = network.flows.iter().find(|flow| flow.app.is_transfer())?;
+    let &(link, direction) = network.way(flow.from, flow.to).first()?;
+    let ends = network.links[link.0].ends;
+    let (sender, other) = (ends[direction], ends[1 - direction]);
+    let is_router = matches!(network.nodes[other.0].kind, NodeKind::Router);
+    let (near, far) = if is_router { (other, sender) } else { (sender, other) };
+    is_lossy(&network.links[link.0]).then_some(Hop { link: link.0, near, far })
 }
 
 /// Returns each router on the path of the first transfer with the link behind it, in order.
@@ -127,6 +261,47 @@ mod tests {
         assert_eq!(placed.network(scheme).unwrap().elements.len(), 1);
         let (again, what) = placed.with_place().unwrap();
         assert!(again == placed && what.is_none());
+    }
+
+    /// The sender of an upload is directly on the hop; the base station is at the hop's other end.
+    #[test]
+    fn the_base_station_of_an_upload_is_behind_the_hop() {
+        let upload = with(LOSSY).with_overrides(&[("flows.f.from", "phone"), ("flows.f.to", "server")]).unwrap();
+        assert!(upload.is_upload().unwrap() && !with(LOSSY).is_upload().unwrap());
+        let (_, what) = upload.with_place().unwrap();
+        assert_eq!(what.as_deref(), Some("the device is assumed to be at router mast, in front of link radio"));
+    }
+
+    /// A device at the customer's side is a router of its own if the hop ends at a host. The base station's other
+    /// settings remain, and the hop keeps its properties.
+    #[test]
+    fn a_device_at_the_customers_side_is_between_hop_and_host() {
+        let scheme = lasthop_proto::scheme::Scheme::by_name("SNOOP").unwrap();
+        for scenario in [with(LOSSY), with(LOSSY).with_place().unwrap().0] {
+            let (placed, what) = scenario.with_place_at_customer().unwrap();
+            assert!(what.contains("between link radio and phone"), "{what}");
+            let network = placed.network(scheme).unwrap();
+            let station = &network.elements[0];
+            assert_eq!(network.nodes[station.node.0].name, "customer");
+            let hop = &network.links[station.link.0];
+            assert_eq!((hop.name.as_str(), network.nodes[hop.ends[0].0].name.as_str()), ("radio", "mast"));
+            assert_eq!(network.links.len(), scenario.network(scheme).map_or(3, |network| network.links.len()) + 1);
+            assert!(placed.with_overrides(&[("links.radio.rate", "6 Mbps")]).is_ok());
+        }
+    }
+
+    /// Every ready-made scenario has a place at the customer's side, except those whose host has several links.
+    #[test]
+    fn ready_made_scenarios_have_a_place_at_the_customers_side() {
+        for name in crate::builtin_names() {
+            match Scenario::builtin(name).unwrap().with_place_at_customer() {
+                Ok((placed, _)) => assert!(placed.has_base_station(), "{name}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(said.contains("has several links") || said.contains("base_station"), "{name}: {said}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::explain;
 use crate::files::{Files, Traces};
 use crate::lab::LabSpec;
 use crate::measurement::{Alternative, Measurement};
+use crate::place::Customer;
 use crate::reader::{Context, Entry, Modern, Reader};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
@@ -56,6 +57,8 @@ pub struct Source {
     pub directory: PathBuf,
     /// Dotted keys and the values that they were set to, in that order.
     pub overrides: Vec<(String, String)>,
+    /// Device at the customer's side of a hop, which replaces its own base station.
+    pub customer: Option<Customer>,
     /// Traffic that replaces its own transfers.
     pub traffic: Option<Traffic>,
 }
@@ -74,7 +77,7 @@ impl Scenario {
             Error::new(Place { file: file.clone(), spot: Spot::Line(line) }, None, problem)
         })?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Source { file, text, directory, overrides: Vec::new(), traffic: None }.read(None)
+        Source { file, text, directory, overrides: Vec::new(), customer: None, traffic: None }.read(None)
     }
 
     /// Parses a scenario from its text; `name` identifies it in messages. Paths in it are relative to the current
@@ -85,6 +88,7 @@ impl Scenario {
             text: text.to_owned(),
             directory: PathBuf::new(),
             overrides: Vec::new(),
+            customer: None,
             traffic: None,
         };
         source.read(None)
@@ -94,7 +98,7 @@ impl Scenario {
     /// opened, so no trace can be replayed.
     pub fn parse_sealed(name: &str, text: &str) -> Result<Self, Error> {
         let (file, text) = (name.to_owned(), text.to_owned());
-        let source = Source { file, text, directory: PathBuf::new(), overrides: Vec::new(), traffic: None };
+        let source = Source { file, text, directory: PathBuf::new(), overrides: Vec::new(), customer: None, traffic: None };
         source.read(Some(Arc::default()))
     }
 
@@ -150,6 +154,12 @@ impl Scenario {
         source.read(self.sealed.then(|| Arc::clone(&self.traces)))
     }
 
+    /// Returns the scenario with a device at the customer's side in place of its base station.
+    pub(crate) fn with_customer(&self, customer: Customer) -> Result<Self, Error> {
+        let source = Source { customer: Some(customer), ..self.source.clone() };
+        source.read(self.sealed.then(|| Arc::clone(&self.traces)))
+    }
+
     /// Returns the scenario for use with untrusted values: [`with_overrides`](Self::with_overrides) then opens no file,
     /// and can replay only traces that were already read.
     #[must_use]
@@ -174,6 +184,12 @@ impl Scenario {
     /// Returns whether the scenario has a base station.
     pub(crate) fn has_base_station(&self) -> bool {
         self.spec.base_station.is_some()
+    }
+
+    /// Returns the names of the base station's router and link, if the scenario has one.
+    pub(crate) fn base_station(&self) -> Option<(&str, &str)> {
+        let port = &self.spec.base_station.as_ref()?.port;
+        Some((self.spec.nodes.name(port.router), &self.spec.links[port.link].name))
     }
 
     /// Returns the network of this scenario under `scheme`. Fails if the scheme has a part at the base station, and the
@@ -254,7 +270,7 @@ impl Scenario {
         if suspects.is_empty() {
             return Ok(found);
         }
-        let source = Source { overrides: Vec::new(), traffic: None, ..self.source.clone() };
+        let source = Source { overrides: Vec::new(), customer: None, traffic: None, ..self.source.clone() };
         let Ok(file) = source.read(self.sealed.then(|| Arc::clone(&self.traces))) else { return Ok(found) };
         let own = [schemes, &[file.scheme()]].concat();
         let Ok(there) = networks(&file, &own) else { return Ok(found) };
@@ -438,6 +454,9 @@ impl Source {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
             document::set(&self.file, &mut root, key, value)?;
+        }
+        if let Some(customer) = &self.customer {
+            customer.put_into(&mut root);
         }
         if let Some(traffic) = self.traffic {
             traffic::replace(&self.file, &mut root, traffic)?;

@@ -17,6 +17,8 @@ const ENDLESS: &str = "1024 GiB";
 pub enum Traffic {
     /// One transfer for the duration of the run.
     Bulk(Duration),
+    /// One transfer in the opposite direction for the duration of the run.
+    Opposite(Duration),
     /// Web pages, one after another, for the duration of the run.
     Pages(Duration),
     /// A call in both directions, in G.711 with loss concealment.
@@ -49,6 +51,11 @@ pub(crate) fn replace(file: &str, root: &mut Table, traffic: Traffic) -> Result<
     let time = match traffic {
         Traffic::Bulk(time) => {
             let flow = [("from", server), ("to", client), ("size", text(ENDLESS))];
+            put(root, "flows", &name, table(flow));
+            time
+        }
+        Traffic::Opposite(time) => {
+            let flow = [("from", client), ("to", server), ("size", text(ENDLESS))];
             put(root, "flows", &name, table(flow));
             time
         }
@@ -90,22 +97,22 @@ fn is_on_off(flow: &Item) -> bool {
 }
 
 /// Inserts `what` under its name into `group`, which may not exist yet.
-fn put(root: &mut Table, group: &str, name: &str, what: Item) {
+pub(crate) fn put(root: &mut Table, group: &str, name: &str, what: Item) {
     match root.table_mut(group) {
         Some(table) => table.set(name, what),
         None => root.set(group, table([(name, what)])),
     }
 }
 
-fn item(data: Data) -> Item {
+pub(crate) fn item(data: Data) -> Item {
     Item { data, spot: Spot::Override }
 }
 
-fn text(text: &str) -> Item {
+pub(crate) fn text(text: &str) -> Item {
     item(Data::String(text.to_owned()))
 }
 
-fn table<const N: usize>(entries: [(&str, Item); N]) -> Item {
+pub(crate) fn table<const N: usize>(entries: [(&str, Item); N]) -> Item {
     let mut keys = Table::default();
     entries.into_iter().for_each(|(key, value)| keys.push(key, value));
     item(Data::Table(keys))

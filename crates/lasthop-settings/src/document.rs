@@ -93,7 +93,8 @@ impl Table {
         }
     }
 
-    fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
+    /// Returns the value of a key, to change it.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         self.0.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
