@@ -182,6 +182,7 @@ class Advice:
         cls,
         scenario: Scenario,
         control: Sequence[str],
+        place: str | None,
         uses: Sequence[str],
         seed: int,
         runs: int,

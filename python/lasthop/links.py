@@ -351,8 +351,8 @@ class Advice:
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """Output of ``lasthop advise --json``: each of ``cures`` also has ``gain``, ``helps``, ``harms``, ``does`` and
-        ``happened``."""
+        """Output of ``lasthop advise --json``: each of ``cures`` also has ``gain``, ``helps``, ``harms``, ``place``,
+        ``cannot``, ``does`` and ``happened``."""
         report: dict[str, Any] = json.loads(self._core.json())
         return report
 
@@ -366,6 +366,12 @@ class Advice:
     def best_with(self) -> dict[str, str | None]:
         """Best cure by what can be changed: ``sender``, ``box``, ``boxes``."""
         best: dict[str, str | None] = self.report["best_with"]
+        return best
+
+    @property
+    def best_at(self) -> dict[str, str | None]:
+        """Best cure of one device by its side of the hop: ``base-station``, ``customer``."""
+        best: dict[str, str | None] = self.report["best_at"]
         return best
 
     @property
@@ -423,6 +429,7 @@ def advise(
     source: ScenarioLike | Fit,
     *,
     control: str | Iterable[str] | None = None,
+    place: str | None = None,
     uses: str | Iterable[str] | None = None,
     rate: str | None = None,
     delay: str | None = None,
@@ -441,7 +448,9 @@ def advise(
         source: measurement as for :func:`fit` (a CSV, a capture, a probe's folder or report) or its result, or a
             scenario: an object, the path of a file, or the name of a ready-made one.
         control: what can be changed: ``sender``, ``box``, ``boxes``; default: all.
-        uses: uses of the link: ``bulk``, ``pages``, ``call``; default: all.
+        place: side of the hop on which one device may stand: ``base-station``, ``customer``, ``both``; default: the base
+            station, and both if uploads are among the uses.
+        uses: uses of the link: ``bulk``, ``upload``, ``pages``, ``call``; default: all but ``upload``.
         rate, delay, wire_delay, queue, interval, at: properties of a measurement, as for :func:`fit`.
         runs: number of runs of each cure and use.
         seed: root seed; default: the scenario's.
@@ -470,7 +479,7 @@ def advise(
     seed = count("seed", seed, scenario.seed, SEEDS)
     jobs = count("jobs", jobs, 0, JOBS)
     names = [_names(control, ("sender", "box", "boxes")), _names(uses, ("bulk", "pages", "call"))]
-    core = _lasthop.Advice(scenario._core, names[0], names[1], seed, runs, jobs, progress)
+    core = _lasthop.Advice(scenario._core, names[0], place, names[1], seed, runs, jobs, progress)
     return Advice(core, scenario, seed, fitted)
 
 

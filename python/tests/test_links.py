@@ -177,7 +177,7 @@ def test_the_files_of_other_cures() -> None:
         (lambda: lasthop.advise("losses.csv"), ValueError, "rate and delay are unknown"),
         (lambda: lasthop.advise("farm-radio", rate="1 Mbps"), ValueError, "rate: a scenario has its own"),
         (lambda: lasthop.advise("farm-radio", control="roof"), ValueError, "give one or more of sender, box, boxes"),
-        (lambda: lasthop.advise("farm-radio", uses=["films"]), ValueError, "give one or more of bulk, pages, call"),
+        (lambda: lasthop.advise("farm-radio", uses=["films"]), ValueError, "give one or more of bulk, upload, pages, call"),
         (lambda: lasthop.advise("farm-radio", runs=0), ValueError, "runs: cannot be 0"),
         (lambda: lasthop.advise("no-such-link"), lasthop.ScenarioError, "no-such-link"),
     ],

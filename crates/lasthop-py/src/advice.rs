@@ -1,7 +1,7 @@
 //! Advice: the cure that helps on a link.
 
 use lasthop_report::columns::Column;
-use lasthop_study::advise::{Advice, HopRates, Needs, Plan, Use};
+use lasthop_study::advise::{Advice, HopRates, Needs, Places, Plan, Use};
 use lasthop_study::install::tunnel::End;
 use lasthop_study::install::{Installed, Site, installed};
 use lasthop_study::promise::Promise;
@@ -37,6 +37,7 @@ impl PyAdvice {
         py: Python<'_>,
         scenario: &Bound<'_, PyScenario>,
         control: Vec<String>,
+        place: Option<String>,
         uses: Vec<String>,
         seed: u64,
         runs: u32,
@@ -49,8 +50,9 @@ impl PyAdvice {
         }
         let needs = named("control", &control, Needs::by_name)?;
         let uses = named("uses", &uses, Use::by_name)?;
+        let place = named("place", place.as_slice(), Places::by_name)?;
         let scenario = &scenario.get().0;
-        let plan = Plan::new(scenario, &needs, &uses, seed, runs).map_err(Error::from)?;
+        let plan = Plan::at(scenario, &needs, place.last().copied(), &uses, seed, runs).map_err(Error::from)?;
         let total = plan.tasks().len() as u64 * u64::from(runs);
         let reports =
             watched(py, total, progress, |watch| run_in_rounds(plan.tasks(), jobs, watch))?.map_err(Error::from)?;
@@ -73,8 +75,8 @@ impl PyAdvice {
         // Infinite values are null, as in JSON.
         let finite = |value: f64| value.is_finite().then_some(value);
         let columns = vec![
-            text("cure", &mut rows().map(|(cured, _)| cured.cure.scheme.to_owned()))?,
-            text("needs", &mut rows().map(|(cured, _)| cured.cure.needs.words().to_owned()))?,
+            text("cure", &mut rows().map(|(cured, _)| cured.cure.name()))?,
+            text("needs", &mut rows().map(|(cured, _)| cured.cure.needs_words().to_owned()))?,
             text("use", &mut rows().map(|(_, result)| result.usage.name().to_owned()))?,
             text("unit", &mut rows().map(|(_, result)| result.usage.unit().to_owned()))?,
             float("value", &mut rows().map(|(_, result)| Some(result.value.mean))),

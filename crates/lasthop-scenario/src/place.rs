@@ -51,7 +51,8 @@ impl Customer {
             let hop = root.table_mut("links").and_then(|links| links.table_mut(&self.link));
             let ends = hop.and_then(|hop| hop.get_mut("between"));
             if let Some(Data::Array(ends)) = ends.map(|ends| &mut ends.data) {
-                let is_host = |end: &&mut crate::document::Item| matches!(&end.data, Data::String(name) if name == host);
+                let is_host =
+                    |end: &&mut crate::document::Item| matches!(&end.data, Data::String(name) if name == host);
                 ends.iter_mut().filter(is_host).for_each(|end| *end = text(&self.router));
             }
             put(root, "routers", &self.router, table([]));
@@ -131,9 +132,9 @@ impl Scenario {
         let (network, hop) = self.hop()?;
         let flow = network.flows.iter().find(|flow| flow.app.is_transfer());
         let way = flow.map(|flow| network.way(flow.from, flow.to)).unwrap_or_default();
-        Ok(way.iter().any(|&(link, direction)| {
-            link.0 == hop.link && network.links[hop.link].ends[1 - direction] == hop.near
-        }))
+        Ok(way
+            .iter()
+            .any(|&(link, direction)| link.0 == hop.link && network.links[hop.link].ends[1 - direction] == hop.near))
     }
 
     /// Returns the network of the first transfer, and the hop: the link of the base station, or the lossy one.

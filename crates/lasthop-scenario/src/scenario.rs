@@ -98,7 +98,8 @@ impl Scenario {
     /// opened, so no trace can be replayed.
     pub fn parse_sealed(name: &str, text: &str) -> Result<Self, Error> {
         let (file, text) = (name.to_owned(), text.to_owned());
-        let source = Source { file, text, directory: PathBuf::new(), overrides: Vec::new(), customer: None, traffic: None };
+        let source =
+            Source { file, text, directory: PathBuf::new(), overrides: Vec::new(), customer: None, traffic: None };
         source.read(Some(Arc::default()))
     }
 

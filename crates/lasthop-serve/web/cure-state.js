@@ -16,10 +16,13 @@ export const BOXES = [
   ['behind-far', 'Networks behind the other end', 'e.g. 10.20.0.0/16, 10.21.0.0/16'],
   ['behind-near', 'Networks behind the end in front', 'e.g. 0.0.0.0/0'],
 ];
-export const CONTROL = [['sender', 'settings of the senders'], ['box', 'a device in front of the hop'], ['boxes', 'a device at each end']];
-export const USES = [['bulk', 'downloads'], ['pages', 'web pages'], ['call', 'calls']];
+export const CONTROL = [['sender', 'settings of the senders'], ['box', 'one device'], ['boxes', 'a device at each end']];
+export const PLACES = [['', 'where it can repair the uses'], ['base-station', 'base station'], ['customer', 'customer'], ['both', 'either side']];
+export const USES = [['bulk', 'downloads'], ['upload', 'uploads'], ['pages', 'web pages'], ['call', 'calls']];
+/** Uses that are chosen by default. */
+export const USUAL = ['bulk', 'pages', 'call'];
 
-const KEYS = [...GIVEN, ...BOX, ...BOXES].map(([key]) => key).concat('control', 'for', 'runs', 'cure');
+const KEYS = [...GIVEN, ...BOX, ...BOXES].map(([key]) => key).concat('control', 'place', 'for', 'runs', 'cure');
 
 /** @param {string} fragment @returns {Map<string, string>} */
 export function read(fragment) {

@@ -2,7 +2,7 @@
 
 import { showError } from './controls.js';
 import { download, measurement, receive } from './cure-files.js';
-import { BOX, BOXES, CONTROL, GIVEN, USES, fragment, pick, read } from './cure-state.js';
+import { BOX, BOXES, CONTROL, GIVEN, PLACES, USES, USUAL, fragment, pick, read } from './cure-state.js';
 import { choices, field, showAdvice, showFiles, showLink, showProof } from './cure-views.js';
 import { Refused, advise, configuration, link, prove } from './server.js';
 
@@ -115,9 +115,12 @@ $('given').append(...GIVEN.map((one) => field(one, state.get(one[0]) ?? '', (key
   if (measured.length) measure('again');
 })));
 const listed = (key) => (state.get(key) ?? '').split(',').filter(Boolean);
-const choose = (key, all) => (names) => set(key, names.length === all.length ? '' : names.join(',') || 'none');
-choices($('control'), CONTROL, listed('control'), choose('control', CONTROL));
-choices($('for'), USES, listed('for'), choose('for', USES));
+const choose = (key, usual) => (names) => set(key, names.join() === usual.join() ? '' : names.join(',') || 'none');
+choices($('control'), CONTROL, listed('control'), choose('control', CONTROL.map(([value]) => value)));
+choices($('for'), USES, state.get('for') ? listed('for') : USUAL, choose('for', USUAL));
+$('place').replaceChildren(...PLACES.map(([value, label]) => new Option(label, value)));
+$('place').value = state.get('place') ?? '';
+$('place').addEventListener('change', () => set('place', $('place').value));
 $('runs').value = state.get('runs') ?? '';
 $('runs').addEventListener('change', () => set('runs', $('runs').value));
 
@@ -130,7 +133,7 @@ $('question').addEventListener('submit', async (event) => {
   bar.removeAttribute('value');
   $('advise-status').textContent = 'simulating';
   let last = null;
-  const done = await ask('advise', 'scenario', (signal) => advise(have.scenario, pick(state, ['control', 'for', 'runs']), signal, (lines) => {
+  const done = await ask('advise', 'scenario', (signal) => advise(have.scenario, pick(state, ['control', 'place', 'for', 'runs']), signal, (lines) => {
     for (const line of lines) {
       if (line.total) bar.max = line.total;
       if (line.done) bar.value = line.done;
@@ -163,7 +166,7 @@ $('advise-cancel').addEventListener('click', () => asking.get('advise')?.abort()
 /** Shows the settings that the installation of the selected cure needs. */
 function site() {
   const { needs } = have.advice.cures.find(({ cure }) => cure === $('cure').value) ?? {};
-  const fields = { 'one device': BOX, 'a device at each end': BOXES }[needs] ?? [];
+  const fields = { 'one device': BOX, 'one device at the customer\'s side': BOX, 'a device at each end': BOXES }[needs] ?? [];
   $('keys-hint').hidden = fields !== BOXES;
   $('site').replaceChildren(...fields.map((one) => field(one, state.get(one[0]) ?? '', (key, value) => { set(key, value); install(); })));
   install(fields.map(([key]) => key));

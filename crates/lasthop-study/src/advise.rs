@@ -33,6 +33,9 @@ const AS_GOOD: f64 = 0.015;
 const LEAST_DEADLINE: Duration = Duration::from_millis(150);
 const JITTER: Duration = Duration::from_millis(60);
 
+/// Duration of a download or upload.
+const BULK: Duration = Duration::from_secs(30);
+
 /// Changes that a cure requires, in increasing order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Needs {
@@ -72,6 +75,59 @@ impl Needs {
     }
 }
 
+/// Side of the lossy hop on which one device stands. It repairs what it sends over the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// In front of the hop, as seen from the servers: downloads.
+    BaseStation,
+    /// At the end of the hop where the customer's hosts are: uploads.
+    Customer,
+}
+
+impl Side {
+    /// Both sides, with their names.
+    pub const NAMES: [(&'static str, Self); 2] = [("base-station", Self::BaseStation), ("customer", Self::Customer)];
+
+    /// Returns the side's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BaseStation => "base-station",
+            Self::Customer => "customer",
+        }
+    }
+}
+
+/// Sides on which one device may stand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Places {
+    /// One side.
+    At(Side),
+    /// Either side.
+    Both,
+}
+
+impl Places {
+    /// Names of the places in options.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("base-station", Self::At(Side::BaseStation)), ("customer", Self::At(Side::Customer)), ("both", Self::Both)];
+
+    /// Returns the places of that name.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message with the known names.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        let names = || Self::NAMES.map(|(name, _)| name).join(", ");
+        known.map(|(_, places)| *places).ok_or_else(|| format!("give one of {}", names()))
+    }
+
+    /// Returns whether a device may stand on that side.
+    pub fn allow(self, side: Side) -> bool {
+        self == Self::Both || self == Self::At(side)
+    }
+}
+
 /// A cure that can be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cure {
@@ -79,35 +135,91 @@ pub struct Cure {
     pub scheme: &'static str,
     /// Required changes.
     pub needs: Needs,
+    /// Side of the device, if the cure is one device.
+    pub at: Option<Side>,
     /// Handling of a loss under the cure, in a sentence.
     pub does: &'static str,
 }
 
+impl Cure {
+    /// Returns the cure's name: that of the scheme, followed by `@customer` if the device is at the customer's side.
+    pub fn name(&self) -> String {
+        match self.at {
+            Some(Side::Customer) => format!("{}@{}", self.scheme, Side::Customer.name()),
+            _ => self.scheme.to_owned(),
+        }
+    }
+
+    /// Returns a human-readable description of the required changes.
+    pub const fn needs_words(&self) -> &'static str {
+        match self.at {
+            Some(Side::Customer) => "one device at the customer's side",
+            _ => self.needs.words(),
+        }
+    }
+
+    /// Returns the reason why one device does not repair transfers towards its own side of the hop: uploads, or
+    /// downloads. `None` if it repairs them.
+    fn cannot(&self, is_upload: bool) -> Option<String> {
+        let what = match (self.at?, is_upload) {
+            (Side::BaseStation, true) => "uploads",
+            (Side::Customer, false) => "downloads",
+            _ => return None,
+        };
+        let why = if self.scheme == "SNOOP" {
+            "their data reaches the gateway only after the hop, so it has no copies of what the hop loses"
+        } else {
+            "the gateway receives them over the hop, so only their round trip becomes shorter; the sender still treats \
+             each loss as congestion"
+        };
+        Some(format!("{} does not repair {what}: {why}", self.name()))
+    }
+}
+
 /// All cures. The first one leaves everything as it is.
-pub const CURES: [Cure; 5] = [
+pub const CURES: [Cure; 7] = [
     Cure {
         scheme: "E2E-CUBIC",
         needs: Needs::Nothing,
+        at: None,
         does: "Senders run CUBIC, the Linux default, which treats each loss as congestion and slows down.",
     },
     Cure {
         scheme: "E2E-BBR",
         needs: Needs::Sender,
+        at: None,
         does: "Senders run BBR, which follows the delivery rate and largely ignores losses.",
     },
     Cure {
         scheme: "SNOOP",
         needs: Needs::Box,
+        at: Some(Side::BaseStation),
         does: "The gateway retransmits packets lost on the hop before the sender notices; connections stay end-to-end.",
     },
     Cure {
         scheme: "SPLIT-BBR",
         needs: Needs::Box,
+        at: Some(Side::BaseStation),
         does: "The gateway terminates each connection and opens another with BBR over the hop; senders see no loss.",
+    },
+    Cure {
+        scheme: "SNOOP",
+        needs: Needs::Box,
+        at: Some(Side::Customer),
+        does: "A gateway at the customer's side retransmits packets lost on the hop before the customer's host, which \
+               sends them, notices; connections stay end-to-end.",
+    },
+    Cure {
+        scheme: "SPLIT-BBR",
+        needs: Needs::Box,
+        at: Some(Side::Customer),
+        does: "A gateway at the customer's side terminates each connection and opens another with BBR over the hop; the \
+               customer's hosts see no loss.",
     },
     Cure {
         scheme: "LINK-HYBRID",
         needs: Needs::Boxes,
+        at: None,
         does: "A device at each end of the hop repairs all traffic on it, encrypted or not.",
     },
 ];
@@ -117,6 +229,8 @@ pub const CURES: [Cure; 5] = [
 pub enum Use {
     /// A download.
     Bulk,
+    /// An upload.
+    Upload,
     /// Web pages, one after another.
     Pages,
     /// A call.
@@ -125,12 +239,16 @@ pub enum Use {
 
 impl Use {
     /// All uses, in the order of output.
-    pub const ALL: [Self; 3] = [Self::Bulk, Self::Pages, Self::Call];
+    pub const ALL: [Self; 4] = [Self::Bulk, Self::Upload, Self::Pages, Self::Call];
+
+    /// Uses that are simulated by default.
+    pub const USUAL: [Self; 3] = [Self::Bulk, Self::Pages, Self::Call];
 
     /// Returns the use's name in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bulk => "bulk",
+            Self::Upload => "upload",
             Self::Pages => "pages",
             Self::Call => "call",
         }
@@ -149,16 +267,18 @@ impl Use {
     /// Returns the unit of this use's result; more is better.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Bulk => "Mbps",
+            Self::Bulk | Self::Upload => "Mbps",
             Self::Pages => "pages/min",
             Self::Call => "MOS",
         }
     }
 
-    /// Returns the use's traffic for paths with a one-way `delay`.
-    fn traffic(self, delay: Duration) -> Traffic {
+    /// Returns the use's traffic for paths with a one-way `delay`. `is_upload` tells whether the scenario's first
+    /// transfer is an upload.
+    fn traffic(self, delay: Duration, is_upload: bool) -> Traffic {
         match self {
-            Self::Bulk => Traffic::Bulk(Duration::from_secs(30)),
+            Self::Upload if !is_upload => Traffic::Opposite(BULK),
+            Self::Bulk | Self::Upload => Traffic::Bulk(BULK),
             Self::Pages => Traffic::Pages(Duration::from_secs(60)),
             Self::Call => Traffic::Call { time: Duration::from_secs(60), deadline: LEAST_DEADLINE.max(delay + JITTER) },
         }
@@ -167,7 +287,7 @@ impl Use {
     /// Returns the use's result in one run, in [`Self::unit`]; more is better.
     fn value(self, network: &Network, report: &Report) -> f64 {
         match self {
-            Self::Bulk => throughput(network, report),
+            Self::Bulk | Self::Upload => throughput(network, report),
             Self::Pages => report
                 .sessions
                 .iter()
@@ -193,6 +313,8 @@ pub struct Cured {
     pub results: Vec<Effect>,
     /// Factor of improvement over all uses (geometric mean); infinite if a use has no result without the cure.
     pub gain: f64,
+    /// Reason why the cure does not repair one direction of the requested uses, as a clause.
+    pub cannot: Option<String>,
 }
 
 impl Cured {
@@ -203,7 +325,7 @@ impl Cured {
             None => 0.0,
         };
         let gain = (results.iter().map(logarithm).sum::<f64>() / results.len().max(1) as f64).exp();
-        Self { cure, results, gain }
+        Self { cure, results, gain, cannot: None }
     }
 
     /// Returns the uses that are worse with the cure than without it: significantly, or by more than the minimum gain.
@@ -284,6 +406,11 @@ impl Advice {
     /// Returns the advised cure among those with this requirement.
     pub fn best_with(&self, needs: Needs) -> Option<&Cured> {
         self.best_of(|cured| cured.cure.needs == needs)
+    }
+
+    /// Returns the advised cure among those of one device on that side.
+    pub fn best_at(&self, side: Side) -> Option<&Cured> {
+        self.best_of(|cured| cured.cure.at == Some(side))
     }
 
     /// Returns whether more runs may change the advice: some cure gains more than the best one without being

@@ -211,7 +211,7 @@ fn the_factor_of_pairs() {
 fn pages_and_downloads_take_the_place_of_the_scenarios_own_traffic() {
     for name in lasthop_scenario::builtin_names() {
         let scenario = Scenario::builtin(name).unwrap();
-        let plan = Plan::new(&scenario, &BOX, &Use::ALL, 1, 1).unwrap();
+        let plan = Plan::new(&scenario, &BOX, &Use::USUAL, 1, 1).unwrap();
         assert_eq!(plan.tasks().len(), 12, "{name}");
         for (at, task) in plan.tasks().iter().enumerate() {
             let of = |which: fn(&App) -> bool| task.network.flows.iter().filter(|flow| which(&flow.app)).count();

@@ -6,7 +6,7 @@ use lasthop_scenario::check_interface_name;
 use lasthop_scenario::tunnel::Tunnel;
 
 use self::tunnel::{End, configurations};
-use crate::advise::{CURES, Cure, HopRates, Needs};
+use crate::advise::{CURES, Cure, HopRates, Needs, Side};
 
 /// Default private key file of each end of the two-ended link.
 pub const KEY_FILE: &str = "/etc/lasthop/tunnel.key";
@@ -57,8 +57,8 @@ pub struct Unfit {
 /// Returns the missing or invalid input, and the correct form.
 pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
     let known = CURES.iter().filter_map(|cure| Some((cure, file_name(cure.needs)?)));
-    let Some((cure, file)) = known.clone().find(|(known, _)| known.scheme == cure) else {
-        let names: Vec<_> = known.map(|(cure, _)| cure.scheme).collect();
+    let Some((cure, file)) = known.clone().find(|(known, _)| known.name() == cure) else {
+        let names: Vec<_> = known.map(|(cure, _)| cure.name()).collect();
         let message = format!("\"{cure}\" installs nothing; expected one of {}", names.join(", "));
         return Err(Unfit { what: "cure", message });
     };
@@ -89,7 +89,7 @@ fn on_gateway(site: &Site, cure: &Cure, file: &'static str) -> Result<Installed,
     let missing = || Unfit { what: "interface", message: INTERFACE.to_owned() };
     let interface = site.interface.as_deref().ok_or_else(missing)?;
     check_interface(interface)?;
-    let (text, _) = gateway(cure.scheme, interface, file);
+    let (text, _) = gateway(cure, interface, file);
     let steps = vec![format!("lasthop gateway check {file}"), format!("sudo lasthop gateway {file}")];
     Ok(Installed { files: vec![(file, text)], steps })
 }
@@ -169,11 +169,17 @@ pub fn sender(file: &str) -> (String, String) {
 
 /// Returns the gateway's configuration for `cure` on its `interface` towards the lossy hop, and the commands that start
 /// it from `file`.
-pub fn gateway(cure: &str, interface: &str, file: &str) -> (String, String) {
-    let (mode, interface) = (if cure == "SNOOP" { "snoop" } else { "split" }, interface.escape_default());
+pub fn gateway(cure: &Cure, interface: &str, file: &str) -> (String, String) {
+    let (mode, interface) = (if cure.scheme == "SNOOP" { "snoop" } else { "split" }, interface.escape_default());
+    let place = match cure.at {
+        Some(Side::Customer) => {
+            "# For the customer's router at the end of the hop: it repairs what the customer's hosts send.\n"
+        }
+        _ => "",
+    };
     let text = format!(
         "# Gateway configuration, as advised by `lasthop advise`; docs/gateway.md lists all keys.\n\
-         \n\
+         {place}\n\
          [limits]\n\
          link = \"16 MiB\"             # recent packet headers, for `lasthop gateway report --link`\n\
          \n\

@@ -46,7 +46,7 @@ pub struct PromisedCure {
 /// Promise for one use of a cure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedUse {
-    /// Use: `bulk`, `pages`, `call`.
+    /// Use: `bulk`, `upload`, `pages`, `call`.
     #[serde(rename = "use")]
     pub usage: String,
     /// Unit of `value`.
@@ -107,7 +107,7 @@ impl Promise {
                 interval: result.value.ci95.map(|ci95| [result.value.mean - ci95, result.value.mean + ci95]),
                 factor: result.factor.filter(|factor| factor.mean > 0.0).map(PromisedFactor::from),
             });
-            let (cure, needs) = (cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned());
+            let (cure, needs) = (cured.cure.name(), cured.cure.needs_words().to_owned());
             PromisedCure { cure, needs, uses: uses.collect() }
         });
         Self {
@@ -115,7 +115,7 @@ impl Promise {
             link: link.to_owned(),
             seed,
             runs: advice.runs,
-            advised: advice.best().map(|best| best.cure.scheme.to_owned()),
+            advised: advice.best().map(|best| best.cure.name()),
             conditions: advice.conditions.clone(),
             cures: cures.collect(),
         }

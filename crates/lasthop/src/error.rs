@@ -79,7 +79,7 @@ pub enum Error {
     #[error("--out {}: no cure helps on this link, so there is no configuration to write", path.display())]
     NothingHelps { path: PathBuf },
     #[error("--out {}: the configuration of {cure} requires the gateway's interface towards the hop; give --interface, e.g. wlan0", path.display())]
-    NoInterface { path: PathBuf, cure: &'static str },
+    NoInterface { path: PathBuf, cure: String },
     #[error("--{flag}: {message}")]
     Site { flag: &'static str, message: String },
     #[cfg(not(live))]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use lasthop_scenario::{Scenario, one_line};
-use lasthop_study::advise::{HopRates, Needs, Plan, Use};
+use lasthop_study::advise::{HopRates, Needs, Places, Plan, Use};
 use lasthop_study::promise::Promise;
 use lasthop_study::replicate::{Progress, run_in_rounds};
 use serde_json::{Value, json};
@@ -42,9 +42,10 @@ pub fn advise(
     if needs.is_empty() {
         needs.extend(Needs::NAMES.map(|(_, needs)| needs));
     }
+    let place = words.list("place", Places::by_name)?;
     let mut uses = words.list("for", Use::by_name)?;
     if uses.is_empty() {
-        uses.extend(Use::ALL);
+        uses.extend(Use::USUAL);
     }
     uses.sort_by_key(|usage| Use::ALL.iter().position(|one| one == usage));
     uses.dedup();
@@ -55,7 +56,7 @@ pub fn advise(
     let refused = |error: lasthop_scenario::Error| Refusal::scenario(&error, None);
     let scenario = Scenario::parse_sealed("link.toml", text).map_err(refused)?;
     let seed = seed.unwrap_or(scenario.seed());
-    let plan = Plan::new(&scenario, &needs, &uses, seed, runs).map_err(refused)?;
+    let plan = Plan::at(&scenario, &needs, place.last().copied(), &uses, seed, runs).map_err(refused)?;
     if plan.tasks().iter().any(|task| task.network.flows.len() > MOST_FLOWS) {
         return Err(Refusal::of(
             "scenario",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Advice, Cured, Effect, Needs, Use};
+use super::{Advice, Cured, Effect, Needs, Side, Use};
 use crate::atlas::Placement;
 use crate::promise::Promise;
 use crate::stats::Estimate;
@@ -10,8 +10,9 @@ use crate::stats::Estimate;
 impl Advice {
     /// Returns the output of `lasthop advise --json`. `promise` is the promise of this advice.
     pub fn to_json(&self, promise: &Promise) -> Value {
-        let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.scheme);
+        let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.name());
         let by_needs = Needs::NAMES.map(|(name, needs)| (name.to_owned(), json!(best(self.best_with(needs)))));
+        let by_side = Side::NAMES.map(|(name, side)| (name.to_owned(), json!(best(self.best_at(side)))));
         let alternatives = self.variants.iter().map(|variant| {
             json!({ "name": variant.name, "cures": variant.cured.iter().map(Cured::to_json).collect::<Vec<_>>() })
         });
@@ -22,6 +23,7 @@ impl Advice {
             "advice": best(self.best()),
             "no_cure": self.best().is_none().then(|| self.why_none()),
             "best_with": Value::Object(by_needs.into_iter().collect()),
+            "best_at": Value::Object(by_side.into_iter().collect()),
             "cures": self.cured.iter().map(Cured::to_json).collect::<Vec<_>>(),
             "alternatives": alternatives.collect::<Vec<_>>(),
             "conditions": self.conditions,
@@ -33,9 +35,10 @@ impl Advice {
     /// Returns the advice in sentences: with all requested changes allowed, and with fewer.
     pub fn words(&self) -> Vec<String> {
         let Some(best) = self.best() else {
-            return vec![format!("No cure is advised: {}.", self.why_none())];
+            let none = format!("No cure is advised: {}.", self.why_none());
+            return std::iter::once(none).chain(self.limits()).collect();
         };
-        let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), best.gained())];
+        let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.name(), best.cure.needs_words(), best.gained())];
         if !self.variants.is_empty() {
             let under: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
             lines.push(format!(
@@ -43,23 +46,34 @@ impl Advice {
                 under.join("; ")
             ));
         }
-        for (_, needs) in Needs::NAMES {
-            let asked = self.cured.iter().any(|cured| cured.cure.needs == needs);
-            if !asked || needs == best.cure.needs {
+        let [base_station, customer] = Side::NAMES.map(|(_, side)| Some(side));
+        for (needs, at) in
+            [(Needs::Sender, None), (Needs::Box, base_station), (Needs::Box, customer), (Needs::Boxes, None)]
+        {
+            let of = |cured: &Cured| cured.cure.needs == needs && cured.cure.at == at;
+            let Some(asked) = self.cured.iter().find(|cured| of(cured)) else { continue };
+            if of(best) {
                 continue;
             }
-            lines.push(match self.best_with(needs) {
-                Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, cured.gained()),
-                None => format!("With {}: no cure helps.", needs.words()),
+            let with = asked.cure.needs_words();
+            lines.push(match self.best_of(of) {
+                Some(cured) => format!("With {with}: {}, {}.", cured.cure.name(), cured.gained()),
+                None => format!("With {with}: no cure helps."),
             });
         }
         lines.extend(self.doubtful().into_iter().map(|cured| format!("{}.", self.doubt(cured))));
+        lines.extend(self.limits());
         lines
     }
 
     /// Returns the place of the link in the atlas, in sentences.
     pub fn atlas_words(&self) -> Vec<String> {
         self.atlas.as_ref().map(Placement::words).unwrap_or_default()
+    }
+
+    /// Returns a sentence for each device that does not repair one direction of the requested uses.
+    fn limits(&self) -> impl Iterator<Item = String> {
+        self.cured.iter().filter_map(|cured| Some(format!("{}.", cured.cannot.as_ref()?)))
     }
 
     /// Returns the reason why no cure is advised, as a clause.
@@ -69,7 +83,7 @@ impl Advice {
         }
         if let Some((variant, here, there)) = self.disagrees() {
             let named = |cured: Option<&Cured>| match cured {
-                Some(cured) => format!("{} ({})", cured.cure.scheme, cured.gained()),
+                Some(cured) => format!("{} ({})", cured.cure.name(), cured.gained()),
                 None => "no cure".to_owned(),
             };
             return format!(
@@ -96,7 +110,7 @@ impl Advice {
         let fails: Vec<String> = fails.collect();
         format!(
             "{} yields {} in the chosen model, but {}, and the measurement allows both",
-            cured.cure.scheme,
+            cured.cure.name(),
             cured.gained(),
             fails.join(", ")
         )
@@ -113,11 +127,13 @@ impl Cured {
             json!({ "use": name, "unit": unit, "value": estimate(&result.value), "ratio": ratio, "round_trip_ms": trip })
         });
         json!({
-            "cure": self.cure.scheme,
-            "needs": self.cure.needs.words(),
+            "cure": self.cure.name(),
+            "needs": self.cure.needs_words(),
+            "place": self.cure.at.map(Side::name),
             "gain": self.gain.is_finite().then_some(self.gain),
             "helps": self.helps(),
             "harms": self.harmed().into_iter().map(Use::name).collect::<Vec<_>>(),
+            "cannot": self.cannot,
             "does": self.cure.does,
             "happened": self.happened(),
             "uses": uses.collect::<Vec<_>>(),

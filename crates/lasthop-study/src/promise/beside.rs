@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Kept, Measured, Promise, PromisedFactor, judge};
-use crate::advise::Use;
+use crate::advise::{Side, Use};
 
 /// Comparison of a promise with a measurement.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,6 +14,8 @@ pub enum Beside {
     Judged {
         /// Scheme of the cure.
         cure: &'static str,
+        /// Downloads, or uploads from a gateway at the customer's side.
+        usage: Use,
         /// Promised factor.
         promised: PromisedFactor,
         /// Measured factor.
@@ -21,6 +23,11 @@ pub enum Beside {
         /// Verdict.
         kept: Kept,
     },
+}
+
+/// Returns the transfers that a gateway's report measures.
+const fn direction(usage: Use) -> &'static str {
+    if matches!(usage, Use::Upload) { "uploads" } else { "downloads" }
 }
 
 impl Beside {
@@ -41,8 +48,15 @@ impl Beside {
 
     fn of(cure: &'static str, of: &Value, promise: &Promise) -> Self {
         // Both are ratios of the amount transferred in the same time.
-        let Some(promised) = promise.of(cure, Use::Bulk.name()) else {
-            let why = format!("the promise has no factor of {cure} for downloads; run `lasthop advise` with bulk");
+        // A gateway at the customer's side repairs uploads: these are what it sends over the hop.
+        let at_customer = format!("{cure}@{}", Side::Customer.name());
+        let (name, usage) = match promise.advised.as_ref() == Some(&at_customer) {
+            true => (at_customer.as_str(), Use::Upload),
+            false => (cure, Use::Bulk),
+        };
+        let Some(promised) = promise.of(name, usage.name()) else {
+            let (what, usage) = (direction(usage), usage.name());
+            let why = format!("the promise has no factor of {name} for {what}; run `lasthop advise` with {usage}");
             return Self::Nothing(why);
         };
         if of["ab"].as_f64().unwrap_or(0.0) == 0.0 {
@@ -53,27 +67,31 @@ impl Beside {
             (Some(ratio), Some(low), Some(high)) => Some(Measured { ratio, interval: [low, high] }),
             _ => None,
         };
-        Self::Judged { cure, promised, measured, kept: judge(promised, measured) }
+        Self::Judged { cure, usage, promised, measured, kept: judge(promised, measured) }
     }
 
     /// Describes the comparison in one line.
     pub fn words(&self) -> String {
-        let (promised, measured, kept) = match self {
+        let (usage, promised, measured, kept) = match self {
             Self::Nothing(why) => return format!("promise: {why}"),
-            Self::Judged { promised, measured, kept, .. } => (promised, measured, kept),
+            Self::Judged { usage, promised, measured, kept, .. } => (*usage, promised, measured, kept),
         };
         let ends = |[low, high]: [f64; 2]| format!(" ({}-{})", digits(low), digits(high));
         let measured =
             measured.map_or("nothing yet".to_owned(), |it| format!("{}{}", digits(it.ratio), ends(it.interval)));
         let (mean, interval) = (digits(promised.mean), promised.interval.map_or(String::new(), ends));
-        format!("promise: {mean} times as fast for downloads{interval}, measured {measured}: {}", kept.words())
+        format!(
+            "promise: {mean} times as fast for {}{interval}, measured {measured}: {}",
+            direction(usage),
+            kept.words()
+        )
     }
 
     /// Returns the output of `lasthop gateway report --promise --json`.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Nothing(why) => json!({ "why_none": why }),
-            Self::Judged { cure, promised, measured, kept } => json!({
+            Self::Judged { cure, promised, measured, kept, .. } => json!({
                 "cure": cure,
                 "promised": promised,
                 "measured": measured.map(|it| json!({ "mean": it.ratio, "interval": it.interval })),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lasthop_diagnose::Vantage;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
-use lasthop_study::advise::{Needs, Use};
+use lasthop_study::advise::{Needs, Places, Use};
 use lasthop_study::link::{bit_rate, place, time_span};
 
 #[cfg(live)]
@@ -63,10 +63,13 @@ pub struct AdviseArgs {
     pub scenario: ScenarioArgs,
     #[command(flatten)]
     pub link: LinkArgs,
-    /// Equipment that can be changed: sender (its settings), box (a device in front of the hop), boxes (a device at each end) [default: all three]
+    /// Equipment that can be changed: sender (its settings), box (one device, see --place), boxes (a device at each end) [default: all three]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Needs::by_name)]
     pub control: Vec<Needs>,
-    /// Uses of the link: bulk, pages, call [default: all]
+    /// Side of the hop on which one device may stand: base-station, customer, both [default: base-station; both if uploads are among the uses]
+    #[arg(long, value_name = "SIDE", value_parser = Places::by_name)]
+    pub place: Option<Places>,
+    /// Uses of the link: bulk, upload, pages, call [default: bulk, pages, call]
     #[arg(long = "for", value_name = "USE", value_delimiter = ',', value_parser = Use::by_name)]
     pub uses: Vec<Use>,
     /// Number of runs per cure and use [default: 10, and up to 40 until gains are significant]

@@ -6,7 +6,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use lasthop_scenario::Scenario;
-use lasthop_study::advise::{Advice, Needs, Plan, Use, times};
+use lasthop_study::advise::{Advice, Cured, Needs, Plan, Use, times};
 use lasthop_study::link::{is_measurement, measured, present};
 use lasthop_study::promise::Promise;
 use lasthop_study::replicate::run_in_rounds;
@@ -30,9 +30,9 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let installation = Installation::wanted(args, needs)?;
     let (scenario, remark) = scenario(args)?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
-    let uses = if args.uses.is_empty() { &Use::ALL[..] } else { &args.uses };
+    let uses = if args.uses.is_empty() { &Use::USUAL[..] } else { &args.uses };
     let rounds = args.runs.as_ref().map_or(&ROUNDS[..], std::slice::from_ref);
-    let plan = Plan::new(&scenario, needs, uses, seed, rounds[0])?;
+    let plan = Plan::at(&scenario, needs, args.place, uses, seed, rounds[0])?;
     let mut reports = vec![Vec::new(); plan.tasks().len()];
     let (mut had, mut left) = (0, rounds.iter());
     let (advice, stopped) = loop {
@@ -113,7 +113,7 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
     let mean = if uses > 1 { "; gain: geometric mean of these" } else { "" };
     writeln!(out, "\n{}", fold(&format!("In parentheses: ratio to the value without a cure{mean}."), width))?;
     for cured in &advice.cured {
-        writeln!(out, "\n{}", Style::Heading.out(cured.cure.scheme))?;
+        writeln!(out, "\n{}", Style::Heading.out(&cured.cure.name()))?;
         writeln!(out, "{}", fold(&format!("  {}", cured.cure.does), width))?;
         writeln!(out, "{}", fold(&format!("  {}", cured.happened()), width))?;
         if let Some(trips) = cured.round_trips() {
@@ -142,13 +142,17 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
 
 fn table(advice: &Advice) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
-    let mut columns = vec![heading("cure", 12), heading("needs", 21)];
+    let widest = |of: fn(&Cured) -> usize, least: usize| advice.cured.iter().map(of).fold(least, usize::max);
+    let mut columns = vec![
+        heading("cure", widest(|cured| cured.cure.name().len(), 12)),
+        heading("needs", widest(|cured| cured.cure.needs_words().len(), 21)),
+    ];
     let uses = advice.cured.first().map(|cured| cured.results.as_slice()).unwrap_or_default();
     columns.extend(uses.iter().map(|result| heading(&format!("{}, {}", result.usage.name(), result.usage.unit()), 21)));
     columns.extend([heading("gain", 7), heading("harms", 7)]);
     let mut table = Table::new(columns);
     for cured in &advice.cured {
-        let mut cells = vec![cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned()];
+        let mut cells = vec![cured.cure.name(), cured.cure.needs_words().to_owned()];
         cells.extend(
             cured.results.iter().map(|result| format!("{} ({})", with_interval(&result.value), result.times())),
         );

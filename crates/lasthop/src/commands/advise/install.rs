@@ -98,10 +98,10 @@ impl<'a> Installation<'a> {
     }
 
     fn gateway(&self, cured: &Cured, file: &Path) -> Result<(String, String), Error> {
-        let cure = cured.cure.scheme;
+        let cure = cured.cure.name();
         let interface = self.args.interface.as_deref();
         let interface = interface.ok_or_else(|| Error::NoInterface { path: self.out.to_path_buf(), cure })?;
-        let (text, next) = install::gateway(cure, interface, &file.display().to_string());
+        let (text, next) = install::gateway(&cured.cure, interface, &file.display().to_string());
         // A file that `check` would reject is not written.
         #[cfg(live)]
         lasthop_gateway::configuration::Gateway::parse(&file.display().to_string(), &text)?;
