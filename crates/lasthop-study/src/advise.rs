@@ -166,13 +166,18 @@ impl Cure {
             (Side::Customer, false) => "downloads",
             _ => return None,
         };
-        let why = if self.scheme == "SNOOP" {
-            "their data reaches the gateway only after the hop, so it has no copies of what the hop loses"
+        let name = self.name();
+        Some(if self.scheme == "SNOOP" {
+            format!(
+                "{name} does not repair {what}: their data reaches the gateway only after the hop, so it has no copies \
+                 of what the hop loses"
+            )
         } else {
-            "the gateway receives them over the hop, so only their round trip becomes shorter; the sender still treats \
-             each loss as congestion"
-        };
-        Some(format!("{} does not repair {what}: {why}", self.name()))
+            format!(
+                "{name} leaves losses of {what} to their sender: the gateway receives them over the hop, so it can only \
+                 shorten the sender's round trip"
+            )
+        })
     }
 }
 
@@ -206,8 +211,8 @@ pub const CURES: [Cure; 7] = [
         scheme: "SNOOP",
         needs: Needs::Box,
         at: Some(Side::Customer),
-        does: "A gateway at the customer's side retransmits packets lost on the hop before the customer's host, which \
-               sends them, notices; connections stay end-to-end.",
+        does: "A gateway at the customer's side retransmits packets lost on the hop before the customer's hosts \
+               notice; connections stay end-to-end.",
     },
     Cure {
         scheme: "SPLIT-BBR",

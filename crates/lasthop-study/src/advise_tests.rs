@@ -246,3 +246,71 @@ fn a_relay_brings_no_reply_before_its_request() {
     assert!((1.0..1.34).contains(&split.gain), "{}", split.gain);
     assert_eq!(split.results[0].mean("timeouts") + split.results[0].mean("relay_timeouts"), 0.0);
 }
+
+/// A device repairs what it sends over the hop: uploads at the customer's side, where they become as fast as downloads
+/// with a device at the base station, and downloads at the base station.
+#[test]
+fn uploads_are_repaired_at_the_customers_side() {
+    let advice = advice(&[], &[Needs::Box], &[Use::Bulk, Use::Upload]);
+    let names: Vec<String> = advice.cured.iter().map(|cured| cured.cure.name()).collect();
+    assert_eq!(names, ["E2E-CUBIC", "SNOOP", "SPLIT-BBR", "SNOOP@customer", "SPLIT-BBR@customer"]);
+    let result = |cure: usize, usage: usize| &advice.cured[cure].results[usage];
+    let ratio = |cure, usage| result(cure, usage).factor.unwrap().mean;
+    assert!((0.97..1.03).contains(&ratio(1, 1)) && (0.97..1.03).contains(&ratio(3, 0)), "{:?}", advice.words());
+    assert!(ratio(3, 1) > 1.5, "{}", ratio(3, 1));
+    assert!(result(3, 1).value.mean >= 0.95 * result(1, 0).value.mean, "{}", result(3, 1).value.mean);
+    let said = advice.words().join("\n");
+    assert!(said.contains("SNOOP does not repair uploads: "), "{said}");
+    assert!(said.contains("SNOOP@customer does not repair downloads: "), "{said}");
+}
+
+/// Uploads alone are best repaired at the customer's side; a device at the base station gains less, or nothing.
+#[test]
+fn the_customers_side_is_advised_for_uploads() {
+    let advice = advice(&[], &[Needs::Box], &[Use::Upload]);
+    assert_eq!(advice.best().map(|best| best.cure.at), Some(Some(Side::Customer)), "{:?}", advice.words());
+    let gain = |side| advice.best_at(side).map_or(1.0, |cured| cured.gain);
+    assert!(gain(Side::BaseStation) < 0.9 * gain(Side::Customer), "{:?}", advice.words());
+    assert!(advice.conditions.iter().any(|it| it.contains("between link radio and farm")), "{:?}", advice.conditions);
+}
+
+/// The user says on which side a device may stand. A transfer from the customer's host is an upload under any name.
+#[test]
+fn a_device_stands_where_the_user_allows_it() {
+    let farm = Scenario::builtin("farm-radio").unwrap();
+    let upload = farm.with_overrides(&[("flows.download.from", "farm"), ("flows.download.to", "server")]).unwrap();
+    let sides = |scenario: &Scenario, places, usage| {
+        let plan = Plan::at(scenario, &[Needs::Box], places, &[usage], 1, 1).unwrap();
+        plan.cures().iter().filter_map(|cure| cure.at).map(Side::name).collect::<Vec<_>>()
+    };
+    let (base, customer) = (["base-station"; 2], ["customer"; 2]);
+    assert_eq!(sides(&farm, None, Use::Bulk), base);
+    assert_eq!(sides(&farm, Some(Places::At(Side::Customer)), Use::Bulk), customer);
+    assert_eq!(sides(&farm, Some(Places::At(Side::BaseStation)), Use::Upload), base);
+    for (scenario, usage) in [(&farm, Use::Upload), (&upload, Use::Bulk), (&upload, Use::Upload)] {
+        assert_eq!(sides(scenario, None, usage), [base, customer].concat());
+    }
+    // Data of the upload leaves the customer's host, whether the scenario's first transfer is an upload or not.
+    for scenario in [&farm, &upload] {
+        let plan = Plan::new(scenario, &[Needs::Box], &[Use::Upload], 1, 1).unwrap();
+        let network = &plan.tasks()[0].network;
+        assert_eq!(network.nodes[network.flows[0].from.0].name, "farm");
+    }
+    assert_eq!(Places::by_name("roof"), Err("give one of base-station, customer, both".to_owned()));
+}
+
+/// A customer's host with several links has no place for one device: the request fails, and by default the advice says
+/// so.
+#[test]
+fn a_place_that_cannot_be_simulated_is_named() {
+    let moving = Scenario::builtin("moving-host").unwrap();
+    let plan = |places| Plan::at(&moving, &[Needs::Box], places, &[Use::Upload], 1, 1);
+    let said = plan(Some(Places::Both)).unwrap_err().to_string();
+    assert!(said.contains("has several links"), "{said}");
+    let plan = plan(None).unwrap();
+    let conditions = plan.conditions();
+    assert!(
+        conditions.iter().any(|it| it.starts_with("no device at the customer's side was simulated")),
+        "{conditions:?}"
+    );
+}

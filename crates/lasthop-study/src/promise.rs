@@ -242,4 +242,18 @@ mod tests {
             assert_eq!(judge(promised, measured), wanted, "{measured:?}");
         }
     }
+
+    /// A gateway at the customer's side sends uploads over the hop, so its measurement is compared with their promise.
+    #[test]
+    fn a_gateway_at_the_customers_side_keeps_the_promise_of_uploads() {
+        let uploads = r#"{ "use": "upload", "unit": "Mbps", "value": 8, "interval": null, "factor": { "mean": 3, "interval": [2.8, 3.2] } }"#;
+        let text = TEXT.replace("\"SNOOP\"", "\"SNOOP@customer\"");
+        let rule = serde_json::json!({ "mode": "snoop", "ab": 0.1, "gain": { "ratio": 3.1, "low": 2.7, "high": 3.5 } });
+        let said = |text: &str| Beside::of_rule(&rule, &Promise::read(text).unwrap()).words();
+        let both = text.replace("\"uses\": [", &format!("\"uses\": [ {uploads},"));
+        assert_eq!(said(&both), "promise: 3.0 times as fast for uploads (2.8-3.2), measured 3.1 (2.7-3.5): kept");
+        // The scenario's own transfer is the upload.
+        assert!(said(&text).starts_with("promise: 2.0 times as fast for uploads"), "{}", said(&text));
+        assert!(said(&both.replace("@customer", "")).starts_with("promise: 2.0 times as fast for downloads"));
+    }
 }

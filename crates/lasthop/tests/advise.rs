@@ -56,6 +56,27 @@ fn a_link_without_losses_is_left_alone() {
     assert!(!bench.has("gateway.toml"));
 }
 
+/// For uploads one device stands at the customer's side, where its configuration is for, or split connections at the
+/// base station.
+#[test]
+fn uploads_get_a_device_at_the_customers_side() {
+    let bench = Bench::new();
+    let upload = "advise farm-radio --for upload -n 2 --control box";
+    let said = bench.stdout(&format!("{upload} --out here/ --interface wlan0"));
+    for expected in ["SNOOP@customer", "one device at the customer's side", "SNOOP does not repair uploads: "] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert!(bench.text("here/gateway.toml").contains("# For the customer's router at the end of the hop"));
+    let promise: Value = serde_json::from_str(&bench.text("here/gateway.promise.json")).unwrap();
+    assert!(promise["advised"].as_str().unwrap().ends_with("@customer"), "{promise}");
+    let json: Value = serde_json::from_str(&bench.stdout(&format!("{upload} --place base-station --json"))).unwrap();
+    let cures = json["cures"].as_array().unwrap();
+    assert!(cures[1..].iter().all(|cure| cure["place"] == "base-station" && cure["cannot"].is_string()), "{json}");
+    assert_eq!(json["best_at"]["customer"], Value::Null);
+    let error = refused(&bench, "advise farm-radio --place roof");
+    assert!(error.contains("give one of base-station, customer, both"), "{error}");
+}
+
 #[test]
 fn the_winners_configuration_is_written_once() {
     let bench = Bench::new();
@@ -85,7 +106,7 @@ fn the_winners_configuration_is_written_once() {
 fn what_cannot_be_asked_is_refused_in_a_line() {
     let bench = Bench::new();
     assert!(refused(&bench, "advise farm-radio --control roof").contains("give one or more of sender, box, boxes"));
-    assert!(refused(&bench, "advise farm-radio --for films").contains("give one or more of bulk, pages, call"));
+    assert!(refused(&bench, "advise farm-radio --for films").contains("give one or more of bulk, upload, pages, call"));
     // The scenario has no place for a device, and says nothing about senders and receivers.
     let plain = "[hosts.a]\n[hosts.b]\n[links.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n[flows.f]\nfrom = \"a\"\nto = \"b\"\n";
     bench.put("plain.toml", &format!("{plain}size = \"1 MB\"\n"));

@@ -42,7 +42,8 @@ pub fn advise(
     if needs.is_empty() {
         needs.extend(Needs::NAMES.map(|(_, needs)| needs));
     }
-    let place = words.list("place", Places::by_name)?;
+    let places = words.list("place", Places::by_name)?;
+    let place = places.into_iter().reduce(|one, other| if one == other { one } else { Places::Both });
     let mut uses = words.list("for", Use::by_name)?;
     if uses.is_empty() {
         uses.extend(Use::USUAL);
@@ -56,7 +57,7 @@ pub fn advise(
     let refused = |error: lasthop_scenario::Error| Refusal::scenario(&error, None);
     let scenario = Scenario::parse_sealed("link.toml", text).map_err(refused)?;
     let seed = seed.unwrap_or(scenario.seed());
-    let plan = Plan::at(&scenario, &needs, place.last().copied(), &uses, seed, runs).map_err(refused)?;
+    let plan = Plan::at(&scenario, &needs, place, &uses, seed, runs).map_err(refused)?;
     if plan.tasks().iter().any(|task| task.network.flows.len() > MOST_FLOWS) {
         return Err(Refusal::of(
             "scenario",

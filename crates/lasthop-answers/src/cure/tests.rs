@@ -132,6 +132,18 @@ fn an_advice_comes_with_its_progress() {
     assert_eq!(last["advice"]["promise"]["lasthop_promise"], 1);
 }
 
+/// A page may ask for the customer's side, and for uploads.
+#[test]
+fn an_advice_is_for_the_requested_place() {
+    let mut lines = Vec::new();
+    let query = "control=box&place=customer&for=upload&runs=1";
+    advise(query, scenario().as_bytes(), 1, &|| false, |line| lines.push(line)).unwrap();
+    let last = lines.last().unwrap();
+    let cures: Vec<_> = last["advice"]["cures"].as_array().unwrap().iter().map(|cure| cure["cure"].clone()).collect();
+    assert_eq!(cures, ["E2E-CUBIC", "SNOOP@customer", "SPLIT-BBR@customer"]);
+    assert_eq!(last["hop"], Value::Null);
+}
+
 #[test]
 fn an_advice_without_runs_is_none_and_a_wrong_question_is_refused() {
     let mut lines = Vec::new();
@@ -139,8 +151,13 @@ fn an_advice_without_runs_is_none_and_a_wrong_question_is_refused() {
     let last = lines.last().unwrap();
     assert_eq!((&last["advice"], &last["complete"]), (&Value::Null, &json!(false)));
     let refused = |query: &str, text: &str| advise(query, text.as_bytes(), 1, &|| true, |_| {}).unwrap_err();
-    for (query, control) in [("control=roof", "control"), ("for=films", "for"), ("runs=51", "runs"), ("runs=0", "runs")]
-    {
+    for (query, control) in [
+        ("control=roof", "control"),
+        ("place=roof", "place"),
+        ("for=films", "for"),
+        ("runs=51", "runs"),
+        ("runs=0", "runs"),
+    ] {
         assert_eq!(refused(query, &scenario()).control.as_deref(), Some(control), "{query}");
     }
     assert!(refused("", "hosts = 1").message.starts_with("link.toml"));
@@ -155,6 +172,7 @@ fn a_cure_is_files_and_commands() {
     let text = |query: &str| configuration(query).unwrap()["files"][0]["text"].as_str().unwrap().to_owned();
     assert!(text("cure=SNOOP&interface=wlan0").contains("mode = \"snoop\"\ninterface = \"wlan0\""));
     assert!(text("cure=SPLIT-BBR&interface=wlan0").contains("mode = \"split\""));
+    assert!(text("cure=SNOOP@customer&interface=wlan0").contains("# For the customer's router"));
     assert!(text("cure=E2E-BBR").contains("net.ipv4.tcp_congestion_control = bbr"));
     let keys = "near-key=3p7bfXt9wbTTW2HC7OQ1Nz%2BDQ8hbeGdNrfx%2BFG%2BIK08%3D&far-key=HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw%3D";
     let tunnel =

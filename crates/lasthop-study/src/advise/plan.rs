@@ -27,7 +27,7 @@ pub struct Plan {
     no_cure: Option<String>,
     conditions: Vec<String>,
     atlas: Option<Placement>,
-    /// Whether the scenario's first transfer is an upload.
+    /// True if the scenario's first transfer is an upload.
     is_upload: bool,
 }
 
@@ -72,10 +72,7 @@ impl Plan {
         runs: u32,
     ) -> Result<Self, Error> {
         // Without a device, the hop need not be known.
-        let is_upload = match scenario.is_upload() {
-            Err(error) if needs.contains(&Needs::Box) && places == Some(Places::Both) => return Err(error),
-            is_upload => is_upload.unwrap_or_default(),
-        };
+        let is_upload = scenario.is_upload().unwrap_or_default();
         let uploads = is_upload || uses.contains(&Use::Upload);
         let allowed = places.unwrap_or(if uploads { Places::Both } else { Places::At(Side::BaseStation) });
         let mut conditions = Vec::new();
@@ -132,6 +129,16 @@ impl Plan {
         let no_cure = measurement.and_then(|it| it.no_cure.clone());
         let atlas = placement(&placed.base_station, is_upload)?;
         Ok(Self { cures, uses: uses.to_vec(), tasks, variants, no_cure, conditions, atlas, is_upload })
+    }
+
+    /// Returns the simulated cures, no cure first.
+    pub fn cures(&self) -> &[Cure] {
+        &self.cures
+    }
+
+    /// Returns the conditions for the validity of the advice, a clause each.
+    pub fn conditions(&self) -> &[String] {
+        &self.conditions
     }
 
     /// Returns the tasks: all uses of the first cure, of the second, and so on.

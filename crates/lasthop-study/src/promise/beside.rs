@@ -54,7 +54,9 @@ impl Beside {
             true => (at_customer.as_str(), Use::Upload),
             false => (cure, Use::Bulk),
         };
-        let Some(promised) = promise.of(name, usage.name()) else {
+        // In a scenario of an upload, the traffic of `bulk` is one.
+        let of_bulk = || promise.of(name, Use::Bulk.name());
+        let Some(promised) = promise.of(name, usage.name()).or_else(of_bulk) else {
             let (what, usage) = (direction(usage), usage.name());
             let why = format!("the promise has no factor of {name} for {what}; run `lasthop advise` with {usage}");
             return Self::Nothing(why);
