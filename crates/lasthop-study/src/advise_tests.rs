@@ -264,10 +264,11 @@ fn uploads_are_repaired_at_the_customers_side() {
     assert!(said.contains("SNOOP@customer does not repair downloads: "), "{said}");
 }
 
-/// Uploads alone are best repaired at the customer's side; a device at the base station gains less, or nothing.
+/// Uploads over a hop of 20 ms are best repaired at the customer's side; a split connection at the base station only
+/// shortens the round trip.
 #[test]
 fn the_customers_side_is_advised_for_uploads() {
-    let advice = advice(&[], &[Needs::Box], &[Use::Upload]);
+    let advice = advice(&[("links.radio.delay", "20 ms")], &[Needs::Box], &[Use::Upload]);
     assert_eq!(advice.best().map(|best| best.cure.at), Some(Some(Side::Customer)), "{:?}", advice.words());
     let gain = |side| advice.best_at(side).map_or(1.0, |cured| cured.gain);
     assert!(gain(Side::BaseStation) < 0.9 * gain(Side::Customer), "{:?}", advice.words());

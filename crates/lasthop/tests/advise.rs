@@ -61,7 +61,7 @@ fn a_link_without_losses_is_left_alone() {
 #[test]
 fn uploads_get_a_device_at_the_customers_side() {
     let bench = Bench::new();
-    let upload = "advise farm-radio --for upload -n 2 --control box";
+    let upload = "advise farm-radio --for upload -n 2 --control box --set 'links.radio.delay=20 ms'";
     let said = bench.stdout(&format!("{upload} --out here/ --interface wlan0"));
     for expected in ["SNOOP@customer", "one device at the customer's side", "SNOOP does not repair uploads: "] {
         assert!(said.contains(expected), "{expected}: {said}");
