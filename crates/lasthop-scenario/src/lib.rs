@@ -32,6 +32,7 @@ mod bundles;
 mod call;
 mod cell;
 mod channel;
+mod customer;
 mod decided;
 pub mod elements;
 mod explain;
@@ -69,6 +70,7 @@ mod wifi;
 use lasthop_settings::{document, key, reader, sides, snoop, values};
 
 pub use builtin::builtin_names;
+pub use customer::Customer;
 pub use flows::default_dscp;
 pub use key_tables::key_table;
 pub use lab::{Endpoints, KernelSettings, LabSpec};
@@ -77,7 +79,6 @@ pub use lasthop_settings::{
     read_limited, reading, tunnel, units,
 };
 pub use measurement::{Alternative, Measurement};
-pub use place::Customer;
 pub use quantities::Numbers;
 pub use scenario::{Scenario, Source};
 pub use tcp_effect::Idle;

@@ -6,13 +6,10 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Network, NodeId, NodeKind};
 
-use crate::document::{Data, Table};
+use crate::customer::{Customer, LAN};
 use crate::scenario::Scenario;
-use crate::traffic::{Traffic, item, put, table, text};
+use crate::traffic::Traffic;
 use crate::{Error, Place, Problem, Spot};
-
-/// Rate, delay and queue of the link between a customer's device and its host.
-const LAN: [(&str, &str); 3] = [("rate", "1 Gbps"), ("delay", "50 us"), ("queue", "1000 packets")];
 
 /// Name of a router and link that is inserted at the customer's side, followed by a number if it is taken.
 const NAME: &str = "customer";
@@ -31,38 +28,6 @@ struct Hop {
     near: NodeId,
     /// Customer's end.
     far: NodeId,
-}
-
-/// Device at the customer's side of a hop.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Customer {
-    /// Link of the hop.
-    link: String,
-    /// Router on which the device runs.
-    router: String,
-    /// Host at the end of the hop, if the router is inserted between the two.
-    host: Option<String>,
-}
-
-impl Customer {
-    /// Replaces the base station in `root` by this device; other keys of `[base_station]` remain.
-    pub(crate) fn put_into(&self, root: &mut Table) {
-        if let Some(host) = &self.host {
-            let hop = root.table_mut("links").and_then(|links| links.table_mut(&self.link));
-            let ends = hop.and_then(|hop| hop.get_mut("between"));
-            if let Some(Data::Array(ends)) = ends.map(|ends| &mut ends.data) {
-                let is_host =
-                    |end: &&mut crate::document::Item| matches!(&end.data, Data::String(name) if name == host);
-                ends.iter_mut().filter(is_host).for_each(|end| *end = text(&self.router));
-            }
-            put(root, "routers", &self.router, table([]));
-            let between = item(Data::Array(vec![text(&self.router), text(host)]));
-            let [rate, delay, queue] = LAN.map(|(key, value)| (key, text(value)));
-            put(root, "links", &self.router, table([("between", between), rate, delay, queue]));
-        }
-        put(root, "base_station", "router", text(&self.router));
-        put(root, "base_station", "link", text(&self.link));
-    }
 }
 
 impl Scenario {

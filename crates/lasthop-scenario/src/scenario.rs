@@ -12,13 +12,13 @@ use lasthop_proto::time::Instant;
 use lasthop_sim::network::Network;
 
 use crate::builtin::{BUILTINS, builtin_names};
+use crate::customer::Customer;
 use crate::decided;
 use crate::document;
 use crate::explain;
 use crate::files::{Files, Traces};
 use crate::lab::LabSpec;
 use crate::measurement::{Alternative, Measurement};
-use crate::place::Customer;
 use crate::reader::{Context, Entry, Modern, Reader};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
