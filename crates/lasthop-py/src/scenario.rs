@@ -54,7 +54,7 @@ impl PyScenario {
         directory: PathBuf,
         overrides: Vec<(String, String)>,
     ) -> Result<Self, Error> {
-        new(Scenario::from_source(Source { file, text, directory, overrides, traffic: None }))
+        new(Scenario::from_source(Source { file, text, directory, overrides, customer: None, traffic: None }))
     }
 
     /// Returns the scenario with other values: dotted keys and texts, as `lasthop run --set` takes them.
