@@ -50,8 +50,11 @@ impl QuicSnoopConfig {
     /// in all, 25 ms, which is the default maximum acknowledgment delay (RFC 9000 §18.2), and a queue of 5 ms.
     pub const fn new(rate: Rate) -> Self {
         let frame = rate.time_for(1500).as_nanos();
-        let frames = if frame == 0 { u64::MAX } else { QUEUE_TARGET.as_nanos() / frame };
-        let queue = if frames < 4 { 4 } else { frames as usize };
+        let queue = match QUEUE_TARGET.as_nanos().checked_div(frame) {
+            Some(frames @ 4..) => frames as usize,
+            Some(_) => 4,
+            None => usize::MAX,
+        };
         Self { flows: 16_384, copies: 256 << 10, cache: 16 << 20, hold: Duration::from_millis(25), queue, rate }
     }
 }
@@ -167,7 +170,7 @@ impl<P: Clone> QuicSnoop<P> {
         }
     }
 
-    fn from_wired(&mut self, now: Instant, form: HeaderForm, packet: Packet<P>) {
+    fn take_data(&mut self, now: Instant, form: HeaderForm, packet: Packet<P>) {
         let Some(slot) = self.slot(now, packet.flow, form) else {
             return self.out.push_back((Port::WIRELESS, Why::Given, packet));
         };
@@ -188,7 +191,7 @@ impl<P: Clone> QuicSnoop<P> {
         self.shrink(slot);
     }
 
-    fn from_wireless(&mut self, now: Instant, form: HeaderForm, packet: Packet<P>) -> Given {
+    fn take_return(&mut self, now: Instant, form: HeaderForm, packet: Packet<P>) -> Given {
         let Some(slot) = self.slot(now, packet.flow, form) else {
             self.out.push_back((Port::WIRED, Why::Given, packet));
             return Given::Passed;
@@ -219,10 +222,10 @@ impl<P: Clone> Node<P> for QuicSnoop<P> {
             }
         };
         let given = if port == Port::WIRED {
-            self.from_wired(now, form, packet);
+            self.take_data(now, form, packet);
             Given::Passed
         } else {
-            self.from_wireless(now, form, packet)
+            self.take_return(now, form, packet)
         };
         match given {
             Given::Passed => Disposition::Forwarded,
@@ -270,7 +273,7 @@ impl<P: Clone> Node<P> for QuicSnoop<P> {
     }
 }
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]

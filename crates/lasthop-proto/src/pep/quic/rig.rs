@@ -107,11 +107,11 @@ impl World {
             timer: None,
         };
         world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Long, 900_000, 1200));
-        world.now = world.now + MS * 50;
+        world.now += MS * 50;
         world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Long, 900_001, 1200));
-        world.now = world.now + rtt;
+        world.now += rtt;
         world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Long, 900_002, 80));
-        world.now = world.now + MS * 50;
+        world.now += MS * 50;
         world.transmissions.clear();
         world.arrivals.clear();
         world

@@ -96,7 +96,7 @@ fn acknowledgments_of_constant_length_are_never_held() {
     for number in 0..400 {
         world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, FULL));
         world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Short, number, 64));
-        world.now = world.now + SPACING;
+        world.now += SPACING;
     }
     assert_eq!(world.node.counts().held, 0);
 }
@@ -107,7 +107,7 @@ fn a_client_that_acknowledges_rarely_is_passed() {
     let mut world = World::new(MS * 10);
     for number in 0..1000_u32 {
         world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, FULL));
-        world.now = world.now + SPACING;
+        world.now += SPACING;
         if number % 10 == 9 {
             world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Short, number, BARE));
         }
@@ -115,7 +115,7 @@ fn a_client_that_acknowledges_rarely_is_passed() {
     let before = world.node.counts();
     for number in 1000..1400_u32 {
         world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, FULL));
-        world.now = world.now + SPACING;
+        world.now += SPACING;
         world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Short, number, BARE + 2 * (number % 2)));
     }
     assert_eq!(world.node.counts().held, before.held);
@@ -129,7 +129,7 @@ fn uploads_are_neither_copied_back_nor_held() {
         if number % 2 == 1 {
             world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, BARE + number % 5));
         }
-        world.now = world.now + SPACING;
+        world.now += SPACING;
     }
     assert_eq!((world.node.counts().held, world.node.counts().copies), (0, 0));
 }
@@ -142,7 +142,7 @@ fn lengths_without_meaning_switch_the_repair_off() {
     for number in 0..20_000_u32 {
         world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, FULL));
         sent += u64::from(FULL);
-        world.now = world.now + SPACING;
+        world.now += SPACING;
         if number % 2 == 0 {
             // Two bytes more every fourth time, and never shorter until the next step.
             let len = BARE + 2 * (number / 8 % 16);
@@ -159,7 +159,7 @@ fn lengths_without_meaning_switch_the_repair_off() {
 fn copies_of_an_idle_connection_are_discarded() {
     let mut world = download(MS * 10, [], 100);
     assert!(world.node.cached_bytes() > 100_000);
-    world.now = world.now + MS * 3000;
+    world.now += MS * 3000;
     world.run();
     assert_eq!(world.node.cached_bytes(), 0);
 }
