@@ -66,12 +66,14 @@ pub(super) struct Flow<P> {
     pub last: Instant,
     /// Longest time for which a datagram is held.
     hold: Duration,
+    /// Number of frames in front of the hop above which a loss counts as congestion.
+    most_waiting: usize,
     /// Time of the flow's entry among the timers.
     pub timer: Option<Instant>,
 }
 
 impl<P: Clone> Flow<P> {
-    pub fn new(now: Instant, hold: Duration) -> Self {
+    pub fn new(now: Instant, config: &QuicSnoopConfig) -> Self {
         Self {
             copies: Copies::new(),
             hop: HopTime::default(),
@@ -83,7 +85,8 @@ impl<P: Clone> Flow<P> {
             ratio: (0, 0),
             longest_queue: 0,
             last: now,
-            hold,
+            hold: config.hold,
+            most_waiting: config.queue,
             timer: None,
         }
     }
@@ -104,14 +107,7 @@ impl<P: Clone> Flow<P> {
     }
 
     /// Processes a datagram with a short header from the hop, and forwards or holds it.
-    pub fn on_returned(
-        &mut self,
-        now: Instant,
-        config: &QuicSnoopConfig,
-        packet: Packet<P>,
-        out: &mut Out<P>,
-        counts: &mut Counts,
-    ) -> Given {
+    pub fn on_returned(&mut self, now: Instant, packet: Packet<P>, out: &mut Out<P>, counts: &mut Counts) -> Given {
         self.returned += u64::from(packet.len);
         let len = match u16::try_from(packet.len) {
             Ok(len) if packet.len <= LONGEST_ACK => len,
@@ -126,7 +122,7 @@ impl<P: Clone> Flow<P> {
         let cause = self.hop.answered(now, &self.copies);
         match self.case.take() {
             Some(case) => self.in_case(now, case, (len, cause), packet, out, counts),
-            None => self.outside(now, config, (len, cause), packet, out, counts),
+            None => self.outside(now, (len, cause), packet, out, counts),
         }
     }
 
@@ -144,7 +140,6 @@ impl<P: Clone> Flow<P> {
     fn outside(
         &mut self,
         now: Instant,
-        config: &QuicSnoopConfig,
         (len, cause): (u16, Option<u64>),
         packet: Packet<P>,
         out: &mut Out<P>,
@@ -154,7 +149,7 @@ impl<P: Clone> Flow<P> {
         let change = if self.lengths.seen() == 0 { Change::Level } else { change(level, len) };
         if change == Change::Longer
             && let Some(cause) = cause
-            && self.may_open(now, config, cause)
+            && self.may_open(now, cause)
             && !self.yields(now)
         {
             match self.gap(now, cause, out, counts) {
@@ -201,13 +196,18 @@ impl<P: Clone> Flow<P> {
         }
     }
 
-    fn may_open(&self, now: Instant, config: &QuicSnoopConfig, cause: u64) -> bool {
+    fn may_open(&self, now: Instant, cause: u64) -> bool {
         let in_reach = self.hop.rtt().is_some_and(|rtt| rtt + rtt / 16 < self.hold);
         let is_download = self.copies.total > 2 * self.returned;
-        let waited = self.copies.get(cause).map_or(0, |sent| sent.waiting);
-        let is_full = waited >= 4 && waited * 4 >= self.longest_queue * 3;
-        let has_queue = waited > config.queue || is_full;
+        let has_queue = self.met_queue(cause);
         in_reach && is_download && !has_queue && self.lengths.seen() >= LEARNED && self.judge.permits(now)
+    }
+
+    /// Returns whether a datagram found a long queue in front of the hop, which may have dropped it.
+    fn met_queue(&self, number: u64) -> bool {
+        let waited = self.copies.get(number).map_or(0, |sent| sent.waiting);
+        let is_full = waited >= 4 && waited * 4 >= self.longest_queue * 3;
+        waited > self.most_waiting || is_full
     }
 
     /// Returns whether the hop's delay rises. Congestion is the sender's: the flow then passes for ten round trips.
@@ -230,6 +230,9 @@ impl<P: Clone> Flow<P> {
             return None;
         }
         let low = low.max((high + 1).saturating_sub(MOST_COPIES as u64));
+        if (low..=high).any(|number| self.met_queue(number)) {
+            return None;
+        }
         let mut gap = Gap { low, high, begun: now, resent_at: now, copies: 0, rounds: 0 };
         self.resend(now, &mut gap, out, counts);
         (gap.copies > 0).then_some(gap)

@@ -125,7 +125,7 @@ impl<P: Clone> QuicSnoop<P> {
         {
             self.evict(oldest);
         }
-        self.flows.insert(flow, Flow::new(now, self.config.hold))
+        self.flows.insert(flow, Flow::new(now, &self.config))
     }
 
     fn evict(&mut self, slot: u32) {
@@ -196,7 +196,6 @@ impl<P: Clone> QuicSnoop<P> {
             self.out.push_back((Port::WIRED, Why::Given, packet));
             return Given::Passed;
         };
-        let config = self.config;
         let Some((_, flow)) = self.flows.get_mut(slot) else { return Given::Passed };
         let bytes = flow.copies.bytes();
         flow.last = now;
@@ -205,7 +204,7 @@ impl<P: Clone> QuicSnoop<P> {
             self.out.push_back((Port::WIRED, Why::Given, packet));
             Given::Passed
         } else {
-            flow.on_returned(now, &config, packet, &mut self.out, &mut self.counts)
+            flow.on_returned(now, packet, &mut self.out, &mut self.counts)
         };
         self.settle(slot, bytes);
         given
