@@ -101,7 +101,7 @@ test('the region that advise names is marked', async () => {
   const here = page.locator('#cells td.here a');
   assert.equal(await here.count(), 1);
   assert.match(await here.locator('.hidden').textContent(), new RegExp(`^ Rate ${place.region.rate}, loss ${place.region.loss}: `));
-  assert.match(await here.locator('.face').textContent(), new RegExp(`\\D${place.results.links} links$`));
+  assert.match(await here.locator('.face').innerText(), new RegExp(`\\D${place.results.links} links$`));
   await page.close();
 });
 
