@@ -126,7 +126,7 @@ test('schemes are chosen one by one', async () => {
   assert.equal(Object.keys(await numbers(page)).length, 12);
   await page.locator('#all').click();
   await settled(page);
-  assert.equal(Object.keys(await numbers(page)).length, 27);
+  assert.equal(Object.keys(await numbers(page)).length, 28);
   await page.close();
 });
 

@@ -89,7 +89,7 @@ test('numbers of different numbers of runs never stand beside each other', async
 test('each scheme is explained with a picture, by keyboard and by touch', async () => {
   const page = await open(chromium, at('schemes=E2E'), { ...PHONE, reducedMotion: 'reduce' });
   const schemes = await page.$$eval('#schemes input', (boxes) => boxes.map((box) => box.value));
-  assert.equal(schemes.length, 27);
+  assert.equal(schemes.length, 28);
   const told = new Set();
   for (const scheme of schemes) {
     const why = page.getByRole('button', { name: `What ${scheme} does`, exact: true });
@@ -107,7 +107,7 @@ test('each scheme is explained with a picture, by keyboard and by touch', async 
     await why.press('Enter');
     assert.ok(await card.isHidden());
   }
-  assert.equal(told.size, 25, 'Reno/Raw and SACK/Raw are other names');
+  assert.equal(told.size, 26, 'Reno/Raw and SACK/Raw are other names');
   // Nodes that act, in two of the cards.
   const acts = (scheme) => page.$$eval(`#card-${scheme} .node`, (nodes) => nodes.map((node) => node.classList.contains('acts')));
   assert.deepEqual(await acts('E2E'), [true, false, false]);

@@ -2,8 +2,8 @@
 //! exist now?
 //!
 //! The study has no published values. Its claims were written before its first run; those that fail or stay open remain
-//! as they were. A cell is a use of a link with a line: [`uses`], [`links`], [`lines`]; [`metrics`] are computed run by
-//! run, [`tables`] show them, and [`claims`] compare them.
+//! as they were. A cell is a use of a link with a line: `uses`, `links`, `lines`; `metrics` are computed run by
+//! run, `tables` show them, and `claims` compare them.
 
 mod claims;
 mod lines;
