@@ -261,7 +261,7 @@ pub const SCHEMES: [Scheme; 28] = [
         ends: Ends::Modern(None),
         recovery: Recovery::Rack,
         base_station: BaseStation::QuicSnoop,
-        summary: "one device resends QUIC datagrams whose loss the lengths of acknowledgments betray",
+        summary: "one device resends QUIC datagrams whose loss the lengths of acknowledgments reveal",
     },
     two_ended("LINK-ARQ", LinkRepair::Repeat, "both ends of the hop retransmit losses, in order per flow"),
     two_ended("LINK-FEC", LinkRepair::Share, "a fixed share of coded frames on the hop, as in common tunnels"),

@@ -137,7 +137,7 @@ impl Sender {
         if self.stream.is_closed() {
             return;
         }
-        let quota = if self.stream.has_buffers() { self.quota() } else { Quota::default() };
+        let quota = self.stream.has_buffers().then(|| self.quota());
         self.stream.write(bytes, quota);
         self.stream.wake();
         each!(&mut self.kind, sender => sender.on_write());
@@ -153,7 +153,7 @@ impl Sender {
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
         let bytes = match self.stream.unsent_limit() {
             None => bytes,
-            Some(_) => bytes.min(self.stream.unsent_room(self.quota())),
+            Some(limit) => bytes.min(self.stream.room_below(limit, self.quota())),
         };
         let taken = each!(&mut self.kind, sender => sender.offer(&mut self.stream, now, bytes));
         if taken > 0 {

@@ -228,8 +228,8 @@ impl Stream {
         self.queued
     }
 
-    /// Adds `bytes` to the stream, of which `quota` may leave at once.
-    pub fn write(&mut self, bytes: u64, quota: Quota) {
+    /// Adds `bytes` to the stream, of which `quota` may leave at once; `None` unless [`Self::has_buffers`].
+    pub fn write(&mut self, bytes: u64, quota: Option<Quota>) {
         self.fill_buffers(bytes, quota);
         self.mark_end();
         self.queued = self.queued.saturating_add(bytes);

@@ -1,4 +1,4 @@
-//! A case: acknowledgments that betray gaps are held while copies of the missing datagrams are on their way.
+//! A case: acknowledgments that reveal gaps are held while copies of the missing datagrams are on their way.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(super) struct Gap {
     pub rounds: u8,
 }
 
-/// Acknowledgments held, and the gaps that they betray.
+/// Acknowledgments held, and the gaps that they reveal.
 #[derive(Clone, Debug)]
 pub(super) struct Case<P> {
     /// Length of acknowledgments before the first gap.

@@ -2,7 +2,7 @@
 //!
 //! The device sees the time, direction, addresses and length of each datagram, and the form of its header (RFC 8999).
 //! An acknowledgment becomes longer when the client misses packets, and shorter when it has them. The device holds
-//! acknowledgments that betray a gap, resends the missing datagrams from its copies, and releases the acknowledgments
+//! acknowledgments that reveal a gap, resends the missing datagrams from its copies, and releases the acknowledgments
 //! when the gap is closed, so that the sender learns nothing of the loss. `docs/models/quic-snoop.md` has the rules.
 
 mod case;

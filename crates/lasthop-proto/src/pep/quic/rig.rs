@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Returns the acknowledgments that reached the sender and show a gap before any later one without.
-    pub fn betrayed(&self) -> usize {
+    pub fn revealed(&self) -> usize {
         let mut newest = 0;
         let mut count = 0;
         for reply in self.replies.iter().filter(|reply| reply.number < 900_000) {

@@ -33,7 +33,7 @@ fn the_sender_learns_nothing_of_single_losses_on_hops_of_2_to_20_ms() {
         let world = download(MS * millis, [60, 101, 150, 203, 260], 300);
         let counts = world.node.counts();
         assert_eq!(world.client.received.len(), 300, "{millis} ms: {counts:?}");
-        assert_eq!(world.betrayed(), 0, "{millis} ms: {counts:?} {:?}", world.replies);
+        assert_eq!(world.revealed(), 0, "{millis} ms: {counts:?} {:?}", world.replies);
         assert_eq!((counts.cases, counts.repaired), (5, 5), "{millis} ms");
     }
 }
@@ -43,7 +43,7 @@ fn a_burst_of_four_is_repaired_in_one_hold() {
     for start in [100, 101] {
         let world = download(MS * 20, start..start + 4, 300);
         let counts = world.node.counts();
-        assert_eq!((world.betrayed(), counts.repaired), (0, 1), "{counts:?}");
+        assert_eq!((world.revealed(), counts.repaired), (0, 1), "{counts:?}");
         assert_eq!(world.client.received.len(), 300);
         assert_all_replies_arrived(&world);
     }
@@ -52,7 +52,7 @@ fn a_burst_of_four_is_repaired_in_one_hold() {
 #[test]
 fn two_losses_within_a_round_trip_of_the_hop_are_repaired() {
     let world = download(MS * 10, [100, 104], 300);
-    assert_eq!((world.betrayed(), world.client.received.len()), (0, 300), "{:?}", world.node.counts());
+    assert_eq!((world.revealed(), world.client.received.len()), (0, 300), "{:?}", world.node.counts());
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_copy_that_is_lost_is_sent_again_on_a_short_hop() {
     let copy = world.transmissions.iter().enumerate().skip(101).find(|(_, number)| **number == 100);
     let index = copy.expect("a copy").0;
     world = download(MS * 4, [100, index], 200);
-    assert_eq!((world.betrayed(), world.client.received.len()), (0, 200), "{:?}", world.node.counts());
+    assert_eq!((world.revealed(), world.client.received.len()), (0, 200), "{:?}", world.node.counts());
 }
 
 /// Checks that the device does not hide what a queue before it dropped.
@@ -87,7 +87,7 @@ fn a_connection_whose_beginning_was_not_seen_passes() {
     world.lost = BTreeSet::from([60]);
     world.send(0..200, SPACING);
     assert_eq!((world.node.connections(), world.node.counts().held, world.node.cached_bytes()), (0, 0, 0));
-    assert!(world.betrayed() > 0);
+    assert!(world.revealed() > 0);
 }
 
 #[test]

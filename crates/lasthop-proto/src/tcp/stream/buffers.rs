@@ -56,7 +56,7 @@ impl Stream {
 
     /// Returns the amount that may be written until at least `limit` bytes are unsent. Linux compares only before it
     /// begins a buffer, and fills the last one without (`tcp_stream_memory_free`).
-    pub(super) fn room_below(&self, limit: u32, quota: Quota) -> u64 {
+    pub fn room_below(&self, limit: u32, quota: Quota) -> u64 {
         let unsent = (1 + self.queued).saturating_sub(self.pos(self.snd_nxt));
         if !self.probes_as_linux() {
             return u64::from(limit).saturating_sub(unsent);
@@ -65,19 +65,19 @@ impl Stream {
         (leaves + u64::from(limit).next_multiple_of(self.buffer_size())).saturating_sub(unsent)
     }
 
-    /// Returns whether buffers are modelled: writes depend on what leaves meanwhile.
+    /// Returns whether buffers are modelled, so that a write depends on the segments that leave during it.
     #[inline]
     pub fn has_buffers(&self) -> bool {
         self.probes_as_linux() && (1..WIDE).contains(&self.half_window())
     }
 
-    /// Records that `bytes` are about to be added to the stream, of which `quota` may leave at once.
+    /// Records that `bytes` are about to be added to the stream, of which `quota` may leave at once; `None` if buffers
+    /// are not modelled.
     #[inline]
-    pub(super) fn fill_buffers(&mut self, bytes: u64, quota: Quota) {
-        if self.has_buffers() {
-            self.fill_narrow(bytes, quota);
-        } else {
-            self.buffers = None;
+    pub(super) fn fill_buffers(&mut self, bytes: u64, quota: Option<Quota>) {
+        match quota {
+            Some(quota) => self.fill_narrow(bytes, quota),
+            None => self.buffers = None,
         }
     }
 

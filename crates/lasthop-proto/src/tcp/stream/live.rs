@@ -4,7 +4,6 @@
 use alloc::collections::VecDeque;
 
 use super::Stream;
-use super::buffers::Quota;
 use crate::tcp::config::{Nagle, Switch};
 use crate::time::{Duration, Instant};
 
@@ -109,11 +108,6 @@ impl Stream {
     /// Returns the maximum of written and unsent data, if it is set.
     pub fn unsent_limit(&self) -> Option<u32> {
         self.live.as_ref()?.unsent_limit
-    }
-
-    /// Returns the amount that the application may write before the limit of unsent data, if `quota` may leave at once.
-    pub fn unsent_room(&self, quota: Quota) -> u64 {
-        self.unsent_limit().map_or(u64::MAX, |limit| self.room_below(limit, quota))
     }
 
     /// Returns whether segments smaller than the mss wait because the application says so.
