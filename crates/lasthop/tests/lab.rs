@@ -168,6 +168,64 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     skip(&format!("whether a kernel's sender notices losses under snoop: the machine was busy in {ATTEMPTS} runs"));
 }
 
+/// An upload over a lossy hop between two routers, with the gateway on the customer's.
+const UPLOAD: &str = r#"title = "Upload from a farm"
+tcp.preset = "linux-6.18"
+
+[hosts.server]
+[hosts.farm]
+[routers.mast]
+[routers.cpe]
+
+[links.wired]
+between = ["server", "mast"]
+rate = "100 Mbps"
+delay = "10 ms"
+
+[links.radio]
+between = ["mast", "cpe"]
+rate = "10 Mbps"
+delay = "2 ms"
+errors = { model = "uniform", frame_loss = "2 %" }
+
+[links.lan]
+between = ["cpe", "farm"]
+rate = "1 Gbps"
+delay = "50 us"
+
+[flows.upload]
+from = "farm"
+to = "server"
+size = "1 MiB"
+
+[base_station]
+router = "cpe"
+link = "radio"
+"#;
+
+/// At the customer's side the gateway has copies of an upload, and repairs it. As for a download, the best of a few runs counts.
+#[test]
+#[ignore = "needs root: make root"]
+fn snoop_on_the_customers_router_repairs_an_upload_of_a_kernel() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.put("upload.toml", UPLOAD);
+    let mut noticed = Vec::new();
+    for _ in 0..3 {
+        let value = bench.json("lab upload.toml --schemes SNOOP --runs 1 --json --set lab.lateness=500ms");
+        let [losses, repaired, source] =
+            ["segments_lost", "repaired_locally", "source_retransmissions"].map(|measure| mean(&value, measure));
+        assert!(mean(&value, "incomplete") == 0.0 && losses > 3.0 && repaired > losses / 2.0, "{value}");
+        if repaired == losses && source <= 2.0 {
+            return;
+        }
+        noticed.push((losses, repaired, source));
+    }
+    panic!("losses, repaired, retransmitted by the source: {noticed:?}");
+}
+
 #[test]
 #[ignore = "needs root: make root"]
 fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {

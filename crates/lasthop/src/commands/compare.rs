@@ -8,13 +8,13 @@ use lasthop_report::rows::{Kind, Rows, Value as Cell, write_rows_csv};
 use lasthop_scenario::Scenario;
 use lasthop_sim::element::Role;
 use lasthop_sim::network::Network;
+use lasthop_study::beyond_repair::beyond_repair;
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::flows::{FlowRow, flows, flows_json};
 use lasthop_study::measures::links::{LinkRow, links, links_json};
 use lasthop_study::measures::queues::{self, Measured};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
-use lasthop_study::uploads::beyond_repair;
 use serde_json::{Value, json};
 
 use crate::cli::CompareArgs;
@@ -84,8 +84,8 @@ struct Line {
     links: Vec<LinkRow>,
     /// True if there is a relay, whose timeouts count.
     relay: bool,
-    /// Flows that repair at the base station does not help.
-    uploads: Vec<String>,
+    /// Flows that the repairing device does not help, since it has no copies of their data.
+    beyond_repair: Vec<String>,
     /// Stopped run that the numbers rest on if no run finished.
     cut: Option<Cut>,
 }
@@ -131,8 +131,17 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
             };
             let (summaries, flows, links) =
                 (summarise(network, measured), flows(network, measured), links(network, measured));
-            let uploads = beyond_repair(network).into_iter().map(str::to_owned).collect();
-            Line { meaning, runs: reports.len(), summaries, flows, links, relay: has_relay(network), uploads, cut }
+            let beyond_repair = beyond_repair(network).into_iter().map(str::to_owned).collect();
+            Line {
+                meaning,
+                runs: reports.len(),
+                summaries,
+                flows,
+                links,
+                relay: has_relay(network),
+                beyond_repair,
+                cut,
+            }
         })
         .collect();
     let most = lines.iter().map(|line| line.runs).max().unwrap_or(0);
@@ -288,7 +297,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     };
     let blind = own().map(|line| line.meaning.scheme).filter(|scheme| scheme.reads_tcp());
     remarks.extend(quic_remark(network, &blind.map(|scheme| scheme.name).collect::<Vec<_>>()));
-    remarks.extend(uploads_remark(lines));
+    remarks.extend(beyond_repair_remark(lines));
     remarks.extend(queue_remarks(scenario, lines, network));
     let limit = scenario.limit().as_secs_f64();
     remarks.extend(share(UNFINISHED.0).map(|shares| {
@@ -300,12 +309,13 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     remarks
 }
 
-/// Names the schemes that repair from copies, and the uploads for which they have none.
-fn uploads_remark(lines: &[Line]) -> Option<String> {
-    let lines: Vec<&Line> = lines.iter().filter(|line| !line.uploads.is_empty()).collect();
-    let flows = lines.first()?.uploads.join(", ");
+/// Names the schemes that repair from copies, and the flows for which they have none.
+fn beyond_repair_remark(lines: &[Line]) -> Option<String> {
+    let lines: Vec<&Line> = lines.iter().filter(|line| !line.beyond_repair.is_empty()).collect();
+    let flows = lines.first()?.beyond_repair.join(", ");
     let schemes: Vec<&str> = lines.iter().map(|line| line.meaning.scheme.name).collect();
-    Some(format!("{flows}: uploads over the hop, which {} does not repair", schemes.join(", ")))
+    let schemes = schemes.join(", ");
+    Some(format!("{flows}: data crosses the hop before it reaches the device, so {schemes} does not repair it"))
 }
 
 /// Returns remarks on the decisions of the links' queues.
