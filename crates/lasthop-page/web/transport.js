@@ -15,16 +15,35 @@ const compiled = (async () => {
 compiled.catch(() => {});
 const address = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
 
+/** Most workers that are kept for later requests: the page rarely has more requests at a time. */
+const MOST_IDLE = 2;
+
 /** Workers that wait for a request. @type {Worker[]} */
 const idle = [];
 
-/** Starts a worker, which waits until it is sent a request. */
+/** Whether a worker is being started for a later request. */
+let starting = false;
+
+/** Starts a worker, which waits until it is sent a request. @returns {Promise<Worker>} */
 async function start() {
   const worker = new Worker(address);
   worker.postMessage({ module: await compiled });
-  idle.push(worker);
+  return worker;
 }
-start().catch(() => {});
+
+/** Keeps a worker for a later request, or ends it if there are enough. @param {Worker} worker */
+function keep(worker) {
+  if (idle.length < MOST_IDLE) idle.push(worker);
+  else worker.terminate();
+}
+
+/** Starts a worker for the next request unless there is one, so that this request need not wait for it. */
+function prepare() {
+  if (idle.length || starting) return;
+  starting = true;
+  start().then(keep, () => {}).finally(() => { starting = false; });
+}
+prepare();
 
 /**
  * Sends a request to the simulator. Aborting it ends its worker.
@@ -32,13 +51,16 @@ start().catch(() => {});
  */
 export async function send(path, signal, body) {
   const sent = await body?.arrayBuffer() ?? new ArrayBuffer(0);
+  let worker;
   try {
-    if (!idle.length) await start();
+    worker = idle.pop() ?? await start();
   } catch (error) {
     return new Response(`this browser cannot run the simulator: ${error.message}\n`, { status: 500 });
   }
-  signal?.throwIfAborted();
-  const worker = idle.pop();
+  if (signal?.aborted) {
+    keep(worker);
+    throw signal.reason;
+  }
   const cut = path.indexOf('?');
   const words = ['lasthop-page', `/${cut < 0 ? path : path.slice(0, cut)}`, cut < 0 ? '' : path.slice(cut + 1)];
   return new Promise((resolve, reject) => {
@@ -48,8 +70,7 @@ export async function send(path, signal, body) {
     const end = () => {
       done();
       worker.terminate();
-      // The next request need not wait for a worker.
-      if (!idle.length) start().catch(() => {});
+      prepare();
     };
     const abort = () => {
       end();
@@ -79,7 +100,7 @@ export async function send(path, signal, body) {
     worker.onmessage = ({ data: { part, ended } }) => {
       if (part) take(part);
       else if (ended.code || !stream) fail(ended.message.trim() || `exit code ${ended.code}`);
-      else { done(); stream.close(); idle.push(worker); }
+      else { done(); stream.close(); keep(worker); }
     };
     worker.onerror = (event) => fail(event.message || 'its worker ended');
     signal?.addEventListener('abort', abort);
