@@ -17,9 +17,7 @@ impl Topic for Use {
 
     fn title(&self) -> &'static str {
         match self {
-            Self::Bulk => {
-                "A download for 30 s: throughput, gain over CUBIC, and bytes on the hop beyond those delivered"
-            }
+            Self::Bulk => "A download for 30 s, beside CUBIC",
             Self::Page => "A web page of 2.4 MB: time until it is complete",
             Self::Call => "A call beside a download: opinion score, delay, packets missed, throughput of the download",
             Self::Video => "Live video beside web pages: frames missed, time of a page",
