@@ -93,6 +93,21 @@ def check():
         follow(Path(folder))
 
 
+def cargo(arguments, where, environment):
+    """Runs cargo, which must succeed without warnings, and passes its output on. Returns the output."""
+    command = [*CARGO, arguments[0], "--locked", *arguments[1:]]
+    lines = []
+    with subprocess.Popen(command, cwd=where, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        for line in running.stdout:
+            print(line, end="", file=sys.stderr, flush=True)
+            lines.append(line)
+    # `-D warnings` in RUSTFLAGS would build the dependencies again.
+    warned = any(line.startswith("warning") for line in lines)
+    if running.returncode or warned:
+        sys.exit(f"walkthroughs: {' '.join(command)}: {'a warning' if warned else f'status {running.returncode}'}")
+    return "".join(lines)
+
+
 def main():
     if sys.argv[1:] == ["--check"]:
         return check()
@@ -101,13 +116,12 @@ def main():
     where.mkdir(parents=True, exist_ok=True)
     copy(where)
     tests, commands = follow(where)
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
-    strict = {**environment, "RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} -D warnings".strip()}
-    subprocess.run([*CARGO, "build", "--locked", "-p", "lasthop"], cwd=where, env=strict, check=True)
+    # The dependencies that the tests have built serve here too; the program itself is put into a folder of its own.
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(target), "CARGO_BUILD_BUILD_DIR": str(TARGET.parent)}
+    cargo(["build", "-p", "lasthop"], where, environment)
     for crate, module in tests:
-        command = [*CARGO, "test", "--locked", "--lib", "-p", crate, f"{module}::"]
-        done = subprocess.run(command, cwd=where, env=strict, check=True, capture_output=True, text=True)
-        assert re.search(r"test result: ok\. [1-9]", done.stdout), f"{crate}: no test of {module} ran"
+        output = cargo(["test", "--lib", "-p", crate, f"{module}::"], where, environment)
+        assert re.search(r"test result: ok\. [1-9]", output), f"{crate}: no test of {module} ran"
         print(f"{crate}: tests of {module} passed", flush=True)
     environment["PATH"] = f"{target / 'debug'}{os.pathsep}{environment['PATH']}"
     for command in commands:
