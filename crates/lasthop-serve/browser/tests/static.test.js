@@ -78,7 +78,9 @@ test('a request that is no longer needed ends', async () => {
   await link(SMALL);
   await settled(page);
   assert.equal(Object.keys(await numbers(page)).length, 12);
-  assert.ok(page.workers().length <= 3, `${page.workers().length} workers`);
+  // The browser reports the end of a worker some time later. At most two wait for later requests.
+  for (let tries = 0; page.workers().length > 2 && tries < 50; tries++) await page.waitForTimeout(200);
+  assert.ok(page.workers().length <= 2, `${page.workers().length} workers`);
   asksNobody(page);
   await page.close();
 });
