@@ -270,8 +270,10 @@ def form(number: str, question: dict, choices: list[tuple[str, str]]) -> str:
         judged = f'data-right="{question["answer"]}"'
     else:
         unit = html.escape(question["unit"])
+        # Factors and counts are no units.
+        wanted = {"times": ", as a factor", "timeouts": "", "segments": "", "frames": ""}.get(unit, f", in {unit}")
         fields = (
-            f'<label for="answer-{name}">Your answer to {number}, in {unit}</label>\n'
+            f'<label for="answer-{name}">Your answer to {number}{wanted}</label>\n'
             f'<input id="answer-{name}" type="text" inputmode="decimal" autocomplete="off" spellcheck="false" aria-describedby="verdict-{name}">\n'
         )
         right, near = (" ".join(map(str, question[key])) for key in ("right", "near"))

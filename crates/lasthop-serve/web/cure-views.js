@@ -57,9 +57,9 @@ const times = (gain) => (gain === null ? 'from 0' : gain.toFixed(2));
 /** Shows the results of each cure. @param {(id: string) => HTMLElement} $ @param {object} advice as `lasthop advise --json` @param {string[]} words @param {string[]} place in the atlas */
 export function showAdvice($, advice, words, place) {
   $('verdict').textContent = words.join(' ');
-  $('place').textContent = place.join(' ');
-  $('place-link').hidden = !advice.atlas?.inside;
-  $('place-link').hash = advice.atlas?.address ?? '';
+  $('atlas-place').textContent = place.join(' ');
+  $('atlas-link').hidden = !advice.atlas?.inside;
+  $('atlas-link').hash = advice.atlas?.address ?? '';
   const uses = advice.cures[0].uses;
   const value = ({ value: { mean, ci95 } }) => mean.toFixed(2) + (ci95 === null ? '' : ` ± ${ci95.toFixed(2)}`);
   table($('cures'), ['cure', 'needs', ...uses.map(({ use, unit }) => `${use}, ${unit}`), 'gain', 'harms'], advice.cures.map((cured) => row(

@@ -77,7 +77,7 @@ pub const fn about(scheme: &Scheme) -> About {
         BaseStation::Split { wireless } => split(wireless),
         BaseStation::GatewaySnoop => About {
             does: "The gateway's snoop with default settings: it caches packets, detects losses by selective acknowledgments, retransmits \
-                   lost packets over the wireless link, and hides duplicates and the queue from the sender.",
+                   lost packets over the wireless link, suppresses duplicates or removes their SACK blocks, and hides the queue.",
             effect: "With any congestion control, the sender notices few of the losses, and repairs arrive within a round trip of the \
                      wireless link.",
             base_station: Some("resends, suppresses dupacks"),

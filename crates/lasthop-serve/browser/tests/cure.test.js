@@ -73,6 +73,10 @@ test('five steps lead from a measurement to the proof, and every number is the c
   assert.match(await page.locator('#advise-status').textContent(), /^2 runs each$/);
   assert.equal(await page.locator('#reasons dd').count(), 3);
   assert.equal(await page.locator('#cures .best').count(), told.advice ? 1 : 0);
+  // Advice leaves the settings alone.
+  assert.equal(await page.locator('#place option').count(), 4);
+  const ids = await page.evaluate(() => [...document.querySelectorAll('[id]')].map(({ id }) => id));
+  assert.deepEqual(ids.filter((id, at) => ids.indexOf(id) !== at), []);
   // Configuration file.
   const cure = told.advice ?? 'SNOOP';
   await page.locator('#cure').selectOption(cure);
