@@ -31,6 +31,7 @@ mod rate;
 mod receive;
 mod receiver;
 mod redundancy;
+mod reported;
 mod rounds;
 mod schedule;
 mod send;

@@ -116,11 +116,7 @@ impl<I: Item> Hop<I> {
             }
         }
         let Path { sent, detector, budget, report_times, .. } = state;
-        let largest = feedback.largest.0;
-        let arrived = (0..128).rev().filter(|index| feedback.received >> index & 1 == 1);
-        for packet in
-            arrived.filter_map(|index| largest.checked_sub(index + 1 + u64::from(feedback.back))).chain([largest])
-        {
+        for packet in sent.newly_reported(feedback) {
             match sent.on_acked(now, packet) {
                 Acked::Known => {}
                 Acked::InTime(Arrival { symbol, took, behind }) => {

@@ -8,6 +8,7 @@ use super::budget::Budget;
 use super::frame::{Class, Feedback, Item, Label, Why};
 use super::limits::{AHEAD, lifetime, residual};
 use super::numbers::{PathId, Symbol};
+use super::reported::Reported;
 use crate::time::{Duration, Instant};
 
 /// Maximum number of consecutive floor notices without an answer; new data restarts the count.
@@ -115,6 +116,8 @@ pub(super) struct Symbols<I> {
     order: u64,
     /// First symbol that the other end reports as missing.
     peer_floor: u64,
+    /// Symbols after it that the other end has reported as present.
+    reported: Reported,
     /// The symbol after the last given up.
     given_up_to: u64,
     floor_due: Option<Instant>,
@@ -132,6 +135,7 @@ impl<I: Item> Symbols<I> {
             again: [BTreeMap::new(), BTreeMap::new()],
             order: 0,
             peer_floor: 0,
+            reported: Reported::default(),
             given_up_to: 0,
             floor_due: None,
             floors: 0,
@@ -293,10 +297,14 @@ impl<I: Item> Symbols<I> {
         for symbol in self.base..feedback.floor.0 {
             self.done(Symbol(symbol));
         }
-        for index in (0..128).filter(|index| feedback.beyond >> index & 1 == 1) {
-            if let Some(symbol) = feedback.floor.0.checked_add(index + 1) {
-                self.done(Symbol(symbol));
-            }
+        let first = feedback.floor.0 + 1;
+        // Nothing is known of symbols that do not exist yet, whatever the report says.
+        let beyond = match self.next_symbol().0.saturating_sub(first) {
+            count @ 0..128 => feedback.beyond & ((1 << count) - 1),
+            _ => feedback.beyond,
+        };
+        for symbol in self.reported.add(first + 128, beyond.reverse_bits()) {
+            self.done(Symbol(symbol));
         }
     }
 

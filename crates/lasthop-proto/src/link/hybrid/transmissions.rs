@@ -7,6 +7,7 @@ use super::detect::Detector;
 use super::frame::Feedback;
 use super::limits::AHEAD;
 use super::numbers::{PacketNumber, Symbol};
+use super::reported::Reported;
 use crate::time::{Duration, Instant};
 
 /// Maximum number of fates queued for the driver.
@@ -105,6 +106,8 @@ pub(super) struct Transmissions {
     /// Number of the next one at the last [`Self::lose_all`].
     silent_before: u64,
     largest_acked: Option<u64>,
+    /// Transmissions whose arrival was reported, as far as reports repeat it.
+    reported: Reported,
     /// Set by the last feedback if it reported a later arrival than before.
     anchor: Option<Anchor>,
     /// Set by the last feedback if it ended an outage.
@@ -130,6 +133,7 @@ impl Transmissions {
             lost: BTreeMap::new(),
             silent_before: 0,
             largest_acked: None,
+            reported: Reported::default(),
             anchor: None,
             outage: false,
             heard: Instant::ZERO,
@@ -223,6 +227,13 @@ impl Transmissions {
         }
         detector.relax(now);
         self.anchor.map(|anchor| anchor.sent)
+    }
+
+    /// Returns the transmissions whose arrival feedback reports for the first time, the latest one last.
+    pub fn newly_reported(&mut self, feedback: &Feedback) -> impl Iterator<Item = u64> + use<> {
+        let largest = feedback.largest.0;
+        let news = self.reported.add(largest.saturating_sub(feedback.back.into()), feedback.received);
+        news.chain(self.reported.add(largest + 1, 1))
     }
 
     /// Records that feedback reported no later arrival than `largest`.
