@@ -45,15 +45,18 @@ impl Classifier {
     }
 
     fn touch(&mut self, now: Instant, key: u32) -> &mut Flow {
-        self.touches += 1;
-        if let Some(flow) = self.flows.get(&key) {
-            self.order.remove(&flow.touched);
-        } else if self.flows.len() == FLOWS
-            && let Some((_, quiet)) = self.order.pop_first()
-        {
-            self.flows.remove(&quiet);
+        let is_latest = self.order.last_key_value().is_some_and(|(_, latest)| *latest == key);
+        if !is_latest {
+            self.touches += 1;
+            if let Some(flow) = self.flows.get(&key) {
+                self.order.remove(&flow.touched);
+            } else if self.flows.len() == FLOWS
+                && let Some((_, quiet)) = self.order.pop_first()
+            {
+                self.flows.remove(&quiet);
+            }
+            self.order.insert(self.touches, key);
         }
-        self.order.insert(self.touches, key);
         let fresh = Flow { last: None, since: now, bytes: 0, rate: 0, touched: 0 };
         let flow = self.flows.entry(key).or_insert(fresh);
         flow.touched = self.touches;

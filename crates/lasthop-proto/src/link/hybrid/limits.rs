@@ -49,8 +49,13 @@ pub(super) fn lifetime(class: Class, trip: Duration) -> Duration {
 
 /// Returns the number of full frames that the hop carries in a round trip.
 pub(super) fn frames_in_flight(rate: u64, trip: Duration) -> u64 {
-    let bits = u128::from(rate) * u128::from(trip.as_nanos()) / 1_000_000_000;
-    (bits / u128::from(FRAME_BITS)).min(1 << 40) as u64
+    const NANOS: u64 = 1_000_000_000;
+    let bits = match rate.checked_mul(trip.as_nanos()) {
+        Some(product) => product / NANOS,
+        // Rare, as at 20 Gbps and 1 s: a division of 128 bits takes many times as long.
+        None => u64::try_from(u128::from(rate) * u128::from(trip.as_nanos()) / u128::from(NANOS)).unwrap_or(u64::MAX),
+    };
+    (bits / FRAME_BITS).min(1 << 40)
 }
 
 /// Returns the number of full packets that fit into a third of `memory` bytes, at least 128, at most those that the

@@ -208,14 +208,15 @@ impl<I: Item> Receiver<I> {
 
     /// Passes on packets that wait for `symbol`, and those that wait for them.
     fn follow(&mut self, symbol: u64, out: &mut VecDeque<I>) {
-        let mut passed = Vec::from([symbol]);
-        while let Some(symbol) = passed.pop() {
+        let (mut passed, mut next) = (Vec::new(), Some(symbol));
+        while let Some(symbol) = next {
             while let Some((_, waiter)) = self.waiters.range((symbol, 0)..=(symbol, u64::MAX)).next().copied() {
                 if let Some(item) = self.unhold(waiter) {
                     out.push_back(item);
                     passed.push(waiter);
                 }
             }
+            next = passed.pop();
         }
     }
 
