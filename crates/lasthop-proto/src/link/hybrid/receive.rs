@@ -255,11 +255,10 @@ impl<I: Item> Hop<I> {
 
     /// Returns the time of the next probe of a path, while packets are outstanding.
     pub(super) fn silence_due(&self, path: &Path) -> Option<Instant> {
-        let wait = self.longest_wait(path);
         if self.is_multipath() {
-            return path.sent.silent_from(&path.detector, wait);
+            return path.sent.silent_from(&path.detector, self.longest_wait(path));
         }
-        self.symbols.are_alive().then(|| path.sent.silence_due(&path.detector, wait))
+        self.symbols.are_alive().then(|| path.sent.silence_due(&path.detector, self.longest_wait(path)))
     }
 
     /// Resends the last packet, or a combination of all unacknowledged ones, as a probe.

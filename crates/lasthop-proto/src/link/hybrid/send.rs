@@ -267,18 +267,12 @@ impl<I: Item> Hop<I> {
     /// Returns the time of a path's next frame or timeout.
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
         let pace = path.control.pacer.next();
-        let wants = |at: Instant| at.max(pace);
-        [
-            path.account.due(),
-            path.sent.loss_due(),
-            self.silence_due(path),
-            self.symbols.floor_due().map(wants),
-            self.symbols.next_again().map(wants),
-            self.coded.map(|_| pace),
-            self.has_new().then_some(pace),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let frame = if self.coded.is_some() || self.has_new() {
+            Some(pace)
+        } else {
+            let planned = [self.symbols.floor_due(), self.symbols.next_again()];
+            planned.into_iter().flatten().min().map(|at| at.max(pace))
+        };
+        [path.account.due(), path.sent.loss_due(), self.silence_due(path), frame].into_iter().flatten().min()
     }
 }
