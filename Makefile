@@ -34,6 +34,7 @@ prose:
 # Tests of the analyses in benches/ on sequences made by hand.
 benches:
 	python3 benches/quic/test_quic.py
+	python3 benches/peers/test_speed.py
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -87,9 +88,10 @@ fuzz:
 soak:
 	@./scripts/soak.sh
 
-# CPU time of a transfer, lasthop's and, if it is installed, ns-2's.
+# CPU time and instructions of a transfer: of lasthop, a bare event loop, and ns-2 and ns-3 as far as they are installed.
 speed:
 	$(CARGO) build --release --locked --package lasthop
+	$(CARGO) build --release --locked --package lasthop-sim --example bare_loop
 	python3 benches/peers/speed.py
 
 # The gateway beside its peers, what it costs, and what the tunnel costs; for root (docs/benchmarks-live.md).

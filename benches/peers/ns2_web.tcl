@@ -10,11 +10,12 @@
 #   exact     1: a request is one packet of its exact length, as http.tcl has it; 0: whole packets of 250 bytes   (0)
 #   runs      sessions one after the other in one process, with other random numbers   (1)
 #   quiet     1: print nothing                                 (0)
+#   count     1: count the frames of the last hop; costs time  (0)
 #
 # server --10 Mbps, 1 ms-- base --64 kbps, 50 ms-- mobile, queues of 50. Prints the
 # reply bytes of finished pages divided by the time of the last one, in kbps.
 set here [file dirname [info script]]
-array set opt [list variant Reno loss 0.025 until 2000 seed 1 data $here/../../crates/lasthop-sim/data/http exact 0 runs 1 quiet 0]
+array set opt [list variant Reno loss 0.025 until 2000 seed 1 data $here/../../crates/lasthop-sim/data/http exact 0 runs 1 quiet 0 count 0]
 foreach a $argv {
     if {![regexp {^([a-z0-9]+)=(.*)$} $a -> k v] || ![info exists opt($k)]} {
         puts stderr "ns2_web.tcl: unknown argument '$a'; known: [lsort [array names opt]]"
@@ -41,6 +42,10 @@ foreach {a b} [list $base $mobile $mobile $base] {
     $em set rate_ $opt(loss)
     $em drop-target [new Agent/Null]
     [$ns link $a $b] install-error $em
+}
+if {$opt(count)} {
+    set down [$ns monitor-queue $base $mobile ""]
+    set up [$ns monitor-queue $mobile $base ""]
 }
 foreach rv {Request Reply Connections} file {HttpRequestLength HttpReplyLength HttpConnections} {
     set cdf($rv) [new RandomVariable/Empirical]
@@ -112,7 +117,10 @@ proc finished {leg i} {
 proc report {} {
     global total last pages opt ns begun
     if {!$opt(quiet)} { puts [format "%.2f kbps %d pages" [expr {$total * 8 / ($last - $begun) / 1000.0}] $pages] }
-    if {[incr opt(runs) -1] == 0} { exit 0 }
+    if {[incr opt(runs) -1] == 0} {
+        if {$opt(count)} { puts "[$::down set pdepartures_] frames down, [$::up set pdepartures_] up" }
+        exit 0
+    }
     begin
 }
 proc begin {} {
