@@ -274,12 +274,15 @@ class Ns3(Program):
 
     def transmissions(self, text, case, transfers):
         told = json.loads(text)
+        if told["failed"]:
+            fail(f"{self.name} did not finish every transfer of the case {case.name}")
         return Frames(told["down"], told["up"])
 
     def throughputs(self, case, link, transfers):
-        """Returns the throughput of each transfer in Mbps."""
-        seconds = json.loads(output(self.command(case, transfers, link=link)))["seconds"]
-        return [8 * (8 << 20) / 1e6 / one for one in seconds]
+        """Returns the throughput in Mbps of each transfer that was completed, and the number of the others, whose
+        connection broke."""
+        told = json.loads(output(self.command(case, transfers, link=link)))
+        return [8 * (8 << 20) / 1e6 / one for one in told["seconds"]], told["failed"]
 
 
 class Bare(Program):

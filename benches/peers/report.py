@@ -51,14 +51,22 @@ def speed(result):
 
 
 def mbps(row):
+    """Formats a throughput with its interval, and the number of transfers that were not completed."""
+    failed = f", {row['failed']} failed" if row["failed"] else ""
+    if row["mbps"] is None:
+        return f"–{failed}"
     # All transfers take the same time on a link without losses.
     half = row["half"] if row["half"] and row["half"] > 1e-6 * row["mbps"] else None
-    return digits(row["mbps"]) + (f" ± {digits(half)}" if half else "")
+    return digits(row["mbps"]) + (f" ± {digits(half)}" if half else "") + failed
 
 
-def difference(ours, theirs):
-    """Returns by which share lasthop's throughput is above a peer's."""
-    return ours["mbps"] / theirs["mbps"] - 1
+def against(ours, theirs):
+    """Formats by which share lasthop's throughput is above a peer's."""
+    if theirs["mbps"] is None:
+        return "–"
+    share = ours["mbps"] / theirs["mbps"] - 1
+    shown = f"{100 * share:+.1f} %" if share < 10 else f"{share + 1:.0f} times"
+    return f"**{shown}**" if abs(share) > LARGE else shown
 
 
 def results(result):
@@ -74,9 +82,7 @@ def results(result):
         ours = row["programs"]["lasthop"]
         cells = [row["link"], row["scheme"], *(mbps(row["programs"][name]) for name in names)]
         for name in peers:
-            share = difference(ours, row["programs"][name])
-            shown = f"{100 * share:+.1f} %" if share < 10 else f"x {share + 1:.0f}"
-            cells.append(f"**{shown}**" if abs(share) > LARGE else shown)
+            cells.append(against(ours, row["programs"][name]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

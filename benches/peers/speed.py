@@ -43,6 +43,7 @@ def parse():
     parser.add_argument("--ns", default="ns", help="ns-2's command")
     parser.add_argument("--ns3-wheel", metavar="DIR", help="folder of an unpacked wheel of ns-3, with ns3/include and ns3/lib64 (default: the installed one)")
     parser.add_argument("--ns3-build", metavar="DIR", help="folder into which ns-3 was installed, with include/ns3 and lib")
+    parser.add_argument("--keep", metavar="DIR", help="folder for the compiled programs of ns-3 (default: a temporary one)")
     parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(target, "release", "lasthop")),
                         help="lasthop's command (default target/release/lasthop, or $LASTHOP)")
     parser.add_argument("--bare", default=os.path.join(target, "release", "examples", "bare_loop"), help="program of the bare event loop")
@@ -143,11 +144,13 @@ def compare(present, cases, transfers):
 
     def row(job):
         link, case = job
-        found = {"lasthop": ours.throughput(case, link, 5 * transfers)}
+        mean, half = ours.throughput(case, link, 5 * transfers)
+        found = {"lasthop": {"mbps": mean, "half": half, "failed": 0}}
         for name, program in versions.items():
-            found[name] = measure.mean_interval(program.throughputs(case, link, transfers))
-        return {"link": link.describe(), "name": link.name, "scheme": case.title,
-                "programs": {name: {"mbps": mean, "half": half} for name, (mean, half) in found.items()}}
+            values, failed = program.throughputs(case, link, transfers)
+            mean, half = measure.mean_interval(values) if values else (None, None)
+            found[name] = {"mbps": mean, "half": half, "failed": failed}
+        return {"link": link.describe(), "name": link.name, "scheme": case.title, "programs": found}
 
     jobs = [(link, case) for link in programs.LINKS for case in cases if case.ns3]
     with concurrent.futures.ThreadPoolExecutor(measure.machine()["processors"]) as pool:
@@ -181,6 +184,9 @@ def main():
         "programs": {program.name: {"missing": absent[program.name]} if program.name in absent else {"about": program.about()} for program in all_programs},
     }
     with tempfile.TemporaryDirectory(prefix="lasthop-peers-") as folder:
+        if args.keep:
+            folder = args.keep
+            os.makedirs(folder, exist_ok=True)
         for program in present:
             if isinstance(program, programs.Ns3):
                 program.build(folder)

@@ -81,7 +81,9 @@ class Readers(unittest.TestCase):
 
     def test_ns3_prints_json(self):
         peer = programs.Ns3("wheel", "")
-        self.assertEqual(peer.transmissions('{"seconds": [48.2], "down": 5949, "up": 3364}', CUBIC, 1), (5949, 3364))
+        self.assertEqual(peer.transmissions('{"seconds": [48.2], "failed": 0, "down": 5949, "up": 3364}', CUBIC, 1), (5949, 3364))
+        with self.assertRaisesRegex(SystemExit, "ns-3 wheel did not finish every transfer of the case CUBIC"):
+            peer.transmissions('{"seconds": [48.2], "failed": 1, "down": 5949, "up": 3364}', CUBIC, 2)
 
     def test_the_version_is_in_the_name_of_the_library(self):
         for name, wanted in (("libns3.44-core.so", "3.44"), ("libns3.46.1-core-optimized.so", "3.46.1"), ("libns3-core.so.37", "3.37"), ("libns3-core.so", "of unknown version")):
@@ -149,9 +151,10 @@ class Report(unittest.TestCase):
 
     def test_a_large_difference_is_bold(self):
         row = {"link": "a link", "scheme": "CUBIC", "programs": {
-            "lasthop": {"mbps": 9.6, "half": 1e-15}, "ns-3 3.44": {"mbps": 9.1, "half": 0.2}, "ns-3 3.37": {"mbps": 9.5, "half": None}}}
+            "lasthop": {"mbps": 9.6, "half": 1e-15, "failed": 0}, "ns-3 3.44": {"mbps": 9.1, "half": 0.2, "failed": 0},
+            "ns-3 3.37": {"mbps": 9.5, "half": None, "failed": 2}, "ns-3 3.30": {"mbps": None, "half": None, "failed": 3}}}
         text = report.results({"results": [row]})
-        self.assertIn("| a link | CUBIC | 9.6 | 9.1 ± 0.2 | 9.5 | **+5.5 %** | +1.1 % |", text)
+        self.assertIn("| a link | CUBIC | 9.6 | 9.1 ± 0.2 | 9.5, 2 failed | –, 3 failed | **+5.5 %** | +1.1 % | – |", text)
 
     def test_a_page_keeps_the_rest(self):
         begin = report.BEGIN.format("speed")
