@@ -36,7 +36,7 @@ def about(result):
 
 def speed(result):
     """Returns the table of costs as Markdown."""
-    head = ["", "program", "ms a transfer", "frames, down + up", "ns a frame", "instructions a frame", "time, of lasthop's", "instructions"]
+    head = ["", "program", "ms a transfer", "frames, down + up", "ns a frame", "instructions a frame", "time / lasthop's", "instructions / lasthop's"]
     lines = [*about(result), "", f"| {' | '.join(head)} |", "|---|---|" + "--:|" * 6]
     for case in result["speed"]:
         for at, (name, row) in enumerate(case["programs"].items()):
