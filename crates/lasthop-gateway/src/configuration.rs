@@ -41,6 +41,9 @@ const MOST_ENTRIES: usize = 256;
 /// Maximum length of a rule's name, in characters.
 const LONGEST_NAME: usize = 32;
 
+/// Port of HTTP over QUIC (RFC 9114 §3.1).
+const QUIC_PORT: PortRange = PortRange { first: 443, last: 443 };
+
 /// Bits of the packet mark used by split connections.
 pub const SPLIT_MARKS: u32 = 0x77f0_0000;
 
@@ -135,6 +138,8 @@ pub enum Mode {
     Snoop(SnoopConfig),
     /// Two connections in place of one, each with its own congestion control.
     Split(SplitSettings),
+    /// Local repair of QUIC: the rule selects UDP instead of TCP.
+    Quic,
     /// None; losses and delays are reported.
     Observe,
 }
@@ -145,6 +150,7 @@ impl Mode {
         match self {
             Self::Snoop(_) => "snoop",
             Self::Split(_) => "split",
+            Self::Quic => "quic",
             Self::Observe => "observe",
         }
     }
@@ -170,12 +176,13 @@ impl Choice for OpenedBy {
 enum ModeName {
     Snoop,
     Split,
+    Quic,
     Observe,
 }
 
 impl Choice for ModeName {
     const CHOICES: &'static [(&'static str, Self)] =
-        &[("snoop", Self::Snoop), ("split", Self::Split), ("observe", Self::Observe)];
+        &[("snoop", Self::Snoop), ("split", Self::Split), ("quic", Self::Quic), ("observe", Self::Observe)];
 }
 
 impl Gateway {
@@ -257,13 +264,13 @@ keys! {
     RuleKeys {
         /// – | unique, for reports and metrics
         name;
-        /// – | `snoop`, `split` or `observe`
+        /// – | `snoop`, `split` or `observe` for TCP; `quic` for [QUIC](models/quic-snoop.md#gateway) over UDP
         mode;
         /// – | interface towards the lossy hop
         interface;
         /// all | hosts behind the hop: `"192.0.2.7"` or `["192.0.2.7", "2001:db8::/32"]`
         addresses: List<Network> = List(Vec::new());
-        /// all | ports of the called side: `443` or `[80, 443, "8000-8100"]`
+        /// all; with `quic` 443 | ports of the called side: `443` or `[80, 443, "8000-8100"]`
         ports: List<PortRange> = List(Vec::new());
         /// `either`; with ports `wireless` | side that opens connections: `wireless`, `wired`, `either` (with `ports` only
         /// to `split`)
@@ -362,7 +369,7 @@ fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
     for (rule, reader) in rules.iter().zip(root.array(Keys::rule, "tables")?) {
         if matches!(rule.mode, Mode::Split(_)) {
             let reason = "connections cannot be split on a bridge";
-            return Err(reader.refuse(RuleKeys::mode, "\"snoop\" or \"observe\"", reason));
+            return Err(reader.refuse(RuleKeys::mode, "\"snoop\", \"quic\" or \"observe\"", reason));
         }
         if rule.ports.is_empty() && rule.opened_by != OpenedBy::Either {
             let reason = "on a bridge it is derived from the ports";
@@ -414,7 +421,10 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
     let mode = reader.required::<ModeName>(RuleKeys::mode)?;
     let InterfaceName(interface) = reader.required(RuleKeys::interface)?;
     let List(addresses) = reader.value(RuleKeys::addresses)?;
-    let List(ports) = reader.value(RuleKeys::ports)?;
+    let List(mut ports) = reader.value(RuleKeys::ports)?;
+    if mode == ModeName::Quic && ports.is_empty() {
+        ports.push(QUIC_PORT);
+    }
     for (key, count) in [(RuleKeys::addresses.plain(), addresses.len()), (RuleKeys::ports.plain(), ports.len())] {
         if count > MOST_ENTRIES {
             return Err(reader.refuse(key, format!("at most {MOST_ENTRIES}"), ""));
@@ -446,10 +456,11 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(
                 RuleKeys::ab,
-                "0, or mode = \"snoop\" or \"split\"",
+                "0, or mode = \"snoop\", \"split\" or \"quic\"",
                 "mode = \"observe\" has no treatment to compare",
             ));
         }
+        ModeName::Quic => Mode::Quic,
         ModeName::Observe => Mode::Observe,
     };
     Ok(Rule { name, mode, interface, addresses, ports, opened_by, ab })

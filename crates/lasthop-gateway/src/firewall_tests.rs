@@ -44,6 +44,25 @@ COMMIT
 }
 
 #[test]
+fn a_rule_for_quic_queues_both_directions_of_udp_with_both_programs() {
+    let rules = "[[rule]]\nname = 'a'\nmode = 'quic'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24', 'fd02::/64']\n";
+    for (family, host, native) in [(Family::V4, "10.2.0.0/24", "ip"), (Family::V6, "fd02::/64", "ip6")] {
+        let iptables = text(rules, family);
+        let queued: Vec<&str> = iptables.lines().filter(|line| line.contains("NFQUEUE")).collect();
+        let [down, up] = &queued[..] else { panic!("{iptables}") };
+        assert!(down.starts_with(&format!("-A LASTHOP -d {host} -o wl0 -p udp -m udp --sport 443 ")), "{down}");
+        assert!(up.starts_with(&format!("-A LASTHOP -s {host} -i wl0 -p udp -m udp --dport 443 ")), "{up}");
+        let source = Source { forward: Some(Gateway::parse("g", rules).unwrap()), split: None };
+        let tables = Tables { family, program: "nft" };
+        let nft = source.text(&tables, Pulse::Required, &Listing::new());
+        let down = format!("{native} daddr {host} oifname \"wl0\" meta l4proto udp udp sport 443 ");
+        let up = format!("{native} saddr {host} iifname \"wl0\" meta l4proto udp udp dport 443 ");
+        assert!(nft.contains(&down) && nft.contains(&up), "{nft}");
+        assert_eq!(nft.matches("queue num 27000 bypass").count(), 2, "{nft}");
+    }
+}
+
+#[test]
 fn what_a_rule_that_splits_leaves_alone_is_measured() {
     let text = |ab: &str| {
         text(
@@ -192,6 +211,7 @@ fn every_rule_has_words_of_nftables() {
     for mode in [
         "mode = 'snoop'",
         "mode = 'observe'",
+        "mode = 'quic'",
         "mode = 'split'",
         "mode = 'split'\nsplit.repair = 'off'",
         "mode = 'split'\nab = '10 %'",

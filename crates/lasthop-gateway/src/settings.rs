@@ -17,6 +17,11 @@ pub fn is_repaired(rule: &Rule) -> bool {
     matches!(&rule.mode, Mode::Split(split) if split.repair.is_on())
 }
 
+/// Returns whether a rule selects QUIC.
+pub fn has_quic(gateway: &Gateway) -> bool {
+    gateway.rules.iter().any(|rule| rule.mode == Mode::Quic)
+}
+
 /// Returns the engine's configuration: every rule; of a rule that splits, the connections left unsplit.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
     config(gateway, engine_rule)
@@ -41,6 +46,7 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
     let (mode, snoop) = match &rule.mode {
         Mode::Split(_) if !is_watched(rule) => return None,
         Mode::Split(_) => (rules::Mode::Bypass, SnoopConfig::gateway()),
+        Mode::Quic => (rules::Mode::Quic, SnoopConfig::gateway()),
         Mode::Observe => (rules::Mode::Observe, SnoopConfig::gateway()),
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };

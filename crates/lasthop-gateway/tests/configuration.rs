@@ -57,6 +57,9 @@ fn a_configuration_survives_being_written_down() {
         ),
         format!("{split}split.wired = {{ congestion = 'reno', buffer = 4097 }}"),
         RULE.replace("snoop", "observe"),
+        RULE.replace("snoop", "quic"),
+        format!("{}ports = [443, '8000-8100']\nab = '10 %'\naddresses = 'fd00::/8'", RULE.replace("snoop", "quic")),
+        format!("bridge.wired = 'eth0'\n{}", RULE.replace("snoop", "quic")),
     ];
     for text in texts {
         let gateway = Gateway::parse("given", &text).unwrap();
@@ -64,6 +67,17 @@ fn a_configuration_survives_being_written_down() {
     }
     let Gateway { rules, .. } = Gateway::parse("rule", RULE).unwrap();
     assert_eq!(Gateway::new(rules), Gateway::parse("rule", RULE).unwrap());
+}
+
+#[test]
+fn a_rule_for_quic_selects_port_443_of_the_servers_unless_it_names_others() {
+    let of = |more: &str| Gateway::parse("g.toml", &format!("{}{more}", RULE.replace("snoop", "quic"))).unwrap();
+    let rule = of("").rules.remove(0);
+    assert_eq!((rule.mode.clone(), rule.opened_by, rule.ab.get()), (Mode::Quic, OpenedBy::Wireless, 0.0));
+    assert_eq!(rule.ports.iter().map(ToString::to_string).collect::<Vec<_>>(), ["443"]);
+    let rule = of("ports = [8443]\nab = '50 %'\nopened_by = 'wired'").rules.remove(0);
+    assert_eq!((rule.opened_by, rule.ab.get()), (OpenedBy::Wired, 0.5));
+    assert_eq!(rule.ports.iter().map(ToString::to_string).collect::<Vec<_>>(), ["8443"]);
 }
 
 /// A file cannot select the kernel's bounds of timeouts over the lossy hop; the kernel's values are written instead.
@@ -123,7 +137,7 @@ fn a_bridge_has_a_wired_port_and_that_of_all_rules() {
         (
             format!("bridge.wired = 'eth0'\n{}", RULE.replace("snoop", "split")),
             "g.toml:4: rule[1].mode: ",
-            &["\"split\"", "cannot be split on a bridge", "\"snoop\" or \"observe\""],
+            &["\"split\"", "cannot be split on a bridge", "\"snoop\", \"quic\" or \"observe\""],
         ),
     ];
     for (text, place, words) in cases {
@@ -146,7 +160,11 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ("", "g.toml: rule: ", &["missing", "at least one rule: [[rule]] with name, mode and interface"]),
         ("rule = 3", "g.toml:1: rule: ", &["3", "tables: [[rule]] with name, mode and interface"]),
         ("[[rule]]\nnme = 'x'", "g.toml:2: rule[1].nme: ", &["unknown key", "did you mean \"name\"?"]),
-        ("[[rule]]\nname = 'x'", "g.toml:1: rule[1].mode: ", &["missing", "\"snoop\", \"split\", \"observe\""]),
+        (
+            "[[rule]]\nname = 'x'",
+            "g.toml:1: rule[1].mode: ",
+            &["missing", "\"snoop\", \"split\", \"quic\", \"observe\""],
+        ),
         ("[[rule]]\nname = 'a b'", "g.toml:2: rule[1].name: ", &["\"a b\"", "1 to 32 letters, digits, `-` and `_`"]),
         (
             "[[rule]]\nname = 'x'\nmode = 'snoop'\ninterface = 'wlan+'",
@@ -184,6 +202,16 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         (&format!("{RULE}ab = 50"), "g.toml:5: rule[1].ab: ", &["50", "\"50 %\"", "from 0 to 1"]),
         (&format!("{RULE}{RULE}"), "g.toml:6: rule[2].name: ", &["\"roof\"", "another rule has it", "a unique name"]),
         (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: ", &["only with mode = \"split\""]),
+        (
+            &format!("{}snoop.timer_min = '30 ms'", RULE.replace("snoop", "quic")),
+            "g.toml:5: rule[1].snoop: ",
+            &["only with mode = \"snoop\""],
+        ),
+        (
+            &format!("{}opened_by = 'either'", RULE.replace("snoop", "quic")),
+            "g.toml:5: rule[1].opened_by: ",
+            &["\"either\"", "\"wireless\" or \"wired\", or write two rules"],
+        ),
         (
             &format!("{RULE}snoop = {{ timer_min = '2 s' }}"),
             "g.toml:5: rule[1].snoop.timer_min: ",
@@ -234,7 +262,7 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         (
             &RULE.replace("snoop", "observe").replace("wlan0'", "wlan0'\nab = 0.5"),
             "g.toml:5: rule[1].ab: ",
-            &["0.5", "no treatment to compare", "mode = \"snoop\" or \"split\""],
+            &["0.5", "no treatment to compare", "mode = \"snoop\", \"split\" or \"quic\""],
         ),
         (
             &format!("{}split.wired.rto_min = '1 s'", RULE.replace("snoop", "split")),

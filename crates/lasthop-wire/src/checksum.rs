@@ -1,10 +1,14 @@
 //! Checksums of TCP and IPv4 (RFC 1071): verification, computation, and incremental update (RFC 1624).
 
+use crate::datagram::Datagram;
 use crate::ip::{Version, protocol};
 use crate::parse::View;
 
 /// Position of the checksum in a TCP header.
 pub(crate) const CHECKSUM: std::ops::Range<usize> = 16..18;
+
+/// Position of the checksum in a UDP header.
+const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
 
 /// State of a packet's TCP checksum field.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,6 +52,24 @@ pub fn seal(packet: &mut [u8], view: &View) {
     transport[CHECKSUM].fill(0);
     let checksum = !fold(tcp_sum(ip, transport));
     transport[CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
+    seal_ip(ip);
+}
+
+/// Computes the checksums of a UDP datagram, parsed as `datagram`. The caller must know that its bytes are intact.
+pub fn seal_datagram(packet: &mut [u8], datagram: &Datagram) {
+    let (ip, transport) = packet[..datagram.total_len()].split_at_mut(datagram.ip_len);
+    transport[UDP_CHECKSUM].fill(0);
+    // Zero stands for no checksum (RFC 768).
+    let checksum = match !fold(transport_sum(ip, protocol::UDP, transport)) {
+        0 => u16::MAX,
+        checksum => checksum,
+    };
+    transport[UDP_CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
+    seal_ip(ip);
+}
+
+/// Computes the checksum of an IPv4 header; IPv6 has none.
+fn seal_ip(ip: &mut [u8]) {
     if is_v4(ip) {
         ip[10..12].fill(0);
         let checksum = !fold(sum(ip));
@@ -81,9 +103,14 @@ pub(crate) fn carry_word(field: &mut [u8; 2], before: [u8; 2], after: [u8; 2]) {
 
 /// Returns the sum of the words of the pseudo header and of the segment.
 fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
+    transport_sum(ip, protocol::TCP, transport)
+}
+
+/// Returns the sum of the words of the pseudo header and of a packet of a transport protocol.
+fn transport_sum(ip: &[u8], protocol: u8, transport: &[u8]) -> u64 {
     let addresses = if is_v4(ip) { &ip[12..20] } else { &ip[8..40] };
     let len = u32::from_ne_bytes((transport.len() as u32).to_be_bytes());
-    let protocol = u16::from_ne_bytes([0, protocol::TCP]);
+    let protocol = u16::from_ne_bytes([0, protocol]);
     sum(addresses) + u64::from(protocol) + u64::from(len) + sum(transport)
 }
 

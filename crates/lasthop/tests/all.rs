@@ -26,6 +26,7 @@ mod gateway_faults;
 mod gateway_firewall;
 mod gateway_firewalls;
 mod gateway_load;
+mod gateway_quic;
 mod gateway_split;
 mod interrupts;
 mod lab;

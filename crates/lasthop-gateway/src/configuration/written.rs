@@ -41,7 +41,7 @@ impl fmt::Display for Rule {
         match mode {
             Mode::Snoop(config) => write!(f, "[rule.snoop]\n{}", reading::snoop_text(config)),
             Mode::Split(settings) => write!(f, "[rule.split]\n{}", reading::split_text(settings)),
-            Mode::Observe => Ok(()),
+            Mode::Quic | Mode::Observe => Ok(()),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::configuration::{Bridge, Gateway, Rule};
 use crate::daemon::passage::Untreated;
-use crate::daemon::snapshot::{Arm, PacketCounters, RelaySnapshot, RoundTrips, RuleSnapshot};
+use crate::daemon::snapshot::{Arm, PacketCounters, QuicSnapshot, RelaySnapshot, RoundTrips, RuleSnapshot};
 pub use crate::daemon::state::RulesState;
 use crate::daemon::state::State;
 
@@ -56,13 +56,13 @@ pub struct GatewayStatus {
     pub flows: u64,
     /// Bytes of packets in caches.
     pub cached_bytes: u64,
-    /// Packets that are not complete, readable TCP segments; they passed.
+    /// Packets that are neither complete, readable TCP segments nor UDP datagrams; they passed.
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed.
     pub damaged: u64,
     /// Segments that their receivers would refuse.
     pub out_of_window: u64,
-    /// TCP segments that match no rule; they passed.
+    /// TCP segments and UDP datagrams that match no rule; they passed.
     pub unmatched: u64,
     /// Packets and verdicts.
     pub packets: PacketCounters,
@@ -152,6 +152,9 @@ pub struct Effect {
     pub rtt_wired: RoundTrips,
     /// Round-trip times between the gateway and the wireless end.
     pub rtt_wireless: RoundTrips,
+    /// Statistics of a rule for QUIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicSnapshot>,
 }
 
 /// File with a record of packets.
@@ -175,6 +178,7 @@ impl From<&RuleSnapshot> for Effect {
             repairs: rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer,
             rtt_wired: rule.rtt_wired,
             rtt_wireless: rule.rtt_wireless,
+            quic: rule.quic,
         }
     }
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::daemon::passage::{Treatment, Untreated};
-use crate::daemon::snapshot::{RoundTrips, RuleSnapshot};
+use crate::daemon::snapshot::{QuicArm, QuicSnapshot, RoundTrips, RuleSnapshot};
 use crate::daemon::state::State;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -83,6 +83,58 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
         let help = format!("Sum of round-trip times to the {end}");
         registry.register_with_unit(format!("rule_rtt_{side}"), help, Unit::Seconds, sums);
     }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfArm {
+    rule: String,
+    arm: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfReason {
+    rule: String,
+    arm: &'static str,
+    reason: &'static str,
+}
+
+/// Registers the metrics of rules for QUIC, if there are any.
+fn register_quic(registry: &mut Registry, rules: &[RuleSnapshot]) {
+    type Read = fn(&QuicArm) -> u64;
+    let counters: [(&str, &str, Read); 4] = [
+        ("rule_quic_cases", "Acknowledgments of QUIC that revealed a loss", |arm| arm.cases),
+        ("rule_quic_repaired", "Cases whose losses were all repaired (arm untreated: by the sender)", |arm| {
+            arm.repaired
+        }),
+        ("rule_quic_copies", "Copies of datagrams sent (arm untreated: that would have been)", |arm| arm.copies),
+        ("rule_quic_held", "Acknowledgments held (arm untreated: that would have been)", |arm| arm.held),
+    ];
+    let of_quic: Vec<_> = rules.iter().filter_map(|rule| Some((&rule.name, rule.quic?))).collect();
+    if of_quic.is_empty() {
+        return;
+    }
+    let arms = |quic: &QuicSnapshot| [("treated", quic.treated), ("untreated", quic.untreated)];
+    for (name, help, read) in counters {
+        let family = Family::<OfArm, Counter>::default();
+        for (rule, quic) in &of_quic {
+            for (arm, counts) in arms(quic) {
+                family.get_or_create(&OfArm { rule: (*rule).clone(), arm }).inc_by(read(&counts));
+            }
+        }
+        registry.register(name, help, family);
+    }
+    let passed = Family::<OfReason, Counter>::default();
+    let unseen = Family::<OfRule, Counter>::default();
+    for (rule, quic) in &of_quic {
+        for (arm, counts) in arms(quic) {
+            for (reason, _, count) in counts.passed.by_reason() {
+                passed.get_or_create(&OfReason { rule: (*rule).clone(), arm, reason }).inc_by(count);
+            }
+        }
+        unseen.get_or_create(&OfRule { rule: (*rule).clone() }).inc_by(quic.unseen);
+    }
+    registry.register("rule_quic_passed", "Times that a connection of QUIC was passed, by reason", passed);
+    registry.register("rule_quic_unseen", "Connections of QUIC passed because their beginning was not seen", unseen);
 }
 
 /// Registers the suspension of each treatment and IP version.
@@ -175,6 +227,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     uptime.set(state.started.elapsed().as_secs_f64());
     registry.register_with_unit("uptime", "Time since the gateway started", Unit::Seconds, uptime);
     register_rules(&mut registry, &state.snapshot.rules);
+    register_quic(&mut registry, &state.snapshot.rules);
     if let Some(split) = &state.snapshot.split {
         registry.register("split_connections", "Connections split", ConstCounter::new(split.total));
         registry.register(

@@ -5,9 +5,10 @@
 //! | [`worker`] | process that handles packets |
 //! | `path` | interface of all packet paths |
 //! | `queue` | routed packets: from netfilter's queue, and back |
-//! | [`bridge`] | TCP from a bridge, and back |
+//! | [`bridge`] | TCP and QUIC from a bridge, and back |
 //! | `nat` | source addresses of sent packets if the machine translates addresses |
 //! | `parked` | packets held back in the kernel's queue |
+//! | `held_datagrams` | datagrams of QUIC held in the kernel's queue |
 //! | [`passage`], `trial`, `way_out` | whether other programs' rules let the gateway's own packets pass; suspension of treatment if not |
 //! | [`suspects`] | names of chains that may drop the gateway's packets |
 //! | `relay` | interface to the relay of split connections |
@@ -25,6 +26,7 @@ pub mod bridge;
 pub mod check;
 pub mod control;
 mod guard;
+mod held_datagrams;
 pub mod metrics;
 mod nat;
 pub mod order;

@@ -29,11 +29,13 @@ pub enum Treatment {
     Repair,
     /// Connections of the relay.
     Split,
+    /// Copies of datagrams.
+    Quic,
 }
 
 impl Treatment {
     /// All treatments, in the order of the variants.
-    pub const ALL: [Self; 3] = [Self::Snoop, Self::Repair, Self::Split];
+    pub const ALL: [Self; 4] = [Self::Snoop, Self::Repair, Self::Split, Self::Quic];
 
     /// Returns the treatment's name in messages, metrics and JSON.
     pub const fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Treatment {
             Self::Snoop => "snoop",
             Self::Repair => "repair",
             Self::Split => "split",
+            Self::Quic => "quic",
         }
     }
 }

@@ -119,7 +119,7 @@ impl Core {
         let now = self.clock.now();
         let (gateway, text) = &self.configured;
         match treatment {
-            Treatment::Snoop => {
+            Treatment::Snoop | Treatment::Quic => {
                 self.engine.release(now, &mut self.injections);
                 self.engine.reconfigure(now, gateway, text, &mut self.injections);
             }

@@ -1,5 +1,6 @@
 //! Packet path of routed packets: from the queue, back with verdicts, and out by raw sockets.
 
+mod datagrams;
 mod syns;
 
 use std::io;
@@ -13,9 +14,11 @@ use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
 use lasthop_wire::Checksum;
 
+use self::datagrams::{is_datagram, let_go, treat_datagram, whole_datagram};
 pub(super) use self::syns::FirstSender;
 use self::syns::{first_at_home, go_on, is_queued_again, lead, leads_home, pass};
 use crate::configuration::{Gateway, Mode};
+use crate::daemon::held_datagrams::{HeldDatagrams, Kept};
 use crate::daemon::nat::{Source, Translator};
 use crate::daemon::parked::{Fate, Parked};
 use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
@@ -81,6 +84,7 @@ pub(super) struct QueuePath {
     translator: Translator,
     way_out: WayOut,
     parked: Parked,
+    datagrams: HeldDatagrams,
     /// Indicates whether a rule makes the gateway send packets of its own on forwarded connections, and the mark of
     /// these packets.
     snoops: bool,
@@ -98,11 +102,13 @@ impl QueuePath {
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
         let trial = gateway.trial.map(|span| Duration::from_nanos(span.as_nanos()));
         let (way_out, parked, snoops, mark) = (WayOut::open(trial), Parked::default(), snoops(gateway), gateway.mark);
-        Ok(Self { queue, senders, translator, way_out, parked, snoops, mark, links, buffer, verdicts })
+        let datagrams = HeldDatagrams::default();
+        Ok(Self { queue, senders, translator, way_out, parked, datagrams, snoops, mark, links, buffer, verdicts })
     }
 
     /// Sends waiting packets, and returns those that are too long for their interface.
     fn send_injections(&mut self, whose: Whose, core: &mut Core) -> (Vec<Injection>, Change) {
+        let_go(&mut self.datagrams, &mut self.verdicts, core);
         let injections = waiting(whose, core).map(std::mem::take).unwrap_or_default();
         let Core { heart, counters, .. } = core;
         let (mut refused, mut change) = (Vec::new(), Change::None);
@@ -114,7 +120,9 @@ impl QueuePath {
             // The relay's connections have their untranslated addresses here.
             let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
             let sender = home.unwrap_or(&self.senders.out);
+            let treatment = treatment(whose, &injection.packet);
             if home.is_none()
+                && treatment != Treatment::Quic
                 && self.translator.translate(&mut injection.packet) == Source::Unknown
                 && injection.towards == Port::WIRED
             {
@@ -129,7 +137,7 @@ impl QueuePath {
                 sent = sender.send(&injection.packet);
             }
             let outcome = Outcome::of(&sent);
-            if self.way_out.on_sent(whose.treatment(), &injection.packet, outcome) == Change::Suspended {
+            if self.way_out.on_sent(treatment, &injection.packet, outcome) == Change::Suspended {
                 change = Change::Suspended;
             }
             if !self.parked.is_empty()
@@ -266,6 +274,9 @@ impl PacketPath for QueuePath {
                             let offloaded = Offloaded { size: None, checksum: packet.checksum };
                             let parts = (&self.senders, &mut self.translator, &mut self.way_out);
                             match whose(&packet) {
+                                _ if is_datagram(packet.bytes) => {
+                                    treat_datagram(&self.way_out, port, &packet, offloaded, core)
+                                }
                                 whose if !may_treat(parts, (self.snoops, self.mark), (whose, port, &packet), core) => {
                                     Verdict::Accept
                                 }
@@ -274,6 +285,18 @@ impl PacketPath for QueuePath {
                             }
                         }
                     };
+                    if verdict == Verdict::Drop && is_datagram(packet.bytes) {
+                        let now = Instant::now();
+                        match self.datagrams.keep(now, packet.id, whole_datagram(&packet)) {
+                            Kept::Waits => core.counters.dropped += 1,
+                            Kept::Passes => {
+                                core.counters.accepted += 1;
+                                self.verdicts.accept_one(packet.id);
+                            }
+                        }
+                        let_go(&mut self.datagrams, &mut self.verdicts, core);
+                        continue;
+                    }
                     let held = verdict == Verdict::Drop
                         && packet.hook == Hook::Elsewhere
                         && self.links.contains(packet.to)
@@ -282,8 +305,10 @@ impl PacketPath for QueuePath {
                     if held {
                         core.counters.dropped += 1;
                     } else {
-                        judge(&packet, verdict, (&mut self.verdicts, &self.parked), core);
+                        let waits = !self.parked.is_empty() || !self.datagrams.is_empty();
+                        judge(&packet, verdict, (&mut self.verdicts, waits), core);
                     }
+                    let_go(&mut self.datagrams, &mut self.verdicts, core);
                     if let Some(ends) = first {
                         let (verdicts, queue) = (&mut self.verdicts, &self.queue);
                         if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
@@ -328,6 +353,9 @@ impl PacketPath for QueuePath {
         }
         for id in self.parked.expire(Instant::now()) {
             self.verdicts.drop(id);
+        }
+        for id in self.datagrams.expire(Instant::now()) {
+            self.verdicts.accept_one(id);
         }
         send(&self.queue, &mut self.verdicts, &mut core.counters);
     }
@@ -424,6 +452,14 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
     bytes
 }
 
+/// Returns the treatment whose packet the gateway sends.
+fn treatment(whose: Whose, packet: &[u8]) -> Treatment {
+    match whose {
+        Whose::Forwarded if is_datagram(packet) => Treatment::Quic,
+        Whose::Forwarded | Whose::Own => whose.treatment(),
+    }
+}
+
 /// Returns the origin of a packet.
 fn whose(packet: &Queued<'_>) -> Whose {
     match packet.hook {
@@ -440,17 +476,17 @@ fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
     }
 }
 
-/// Accepts a packet. While packets are held, an individual verdict: one for a batch would include them.
-fn accept(verdicts: &mut Verdicts, parked: &Parked, id: u32) {
-    if parked.is_empty() { verdicts.accept(id) } else { verdicts.accept_one(id) }
+/// Accepts a packet. While packets are held (`waits`), an individual verdict: one for a batch would include them.
+fn accept(verdicts: &mut Verdicts, waits: bool, id: u32) {
+    if waits { verdicts.accept_one(id) } else { verdicts.accept(id) }
 }
 
 /// Adds the verdict on a packet to the batch, and counts it.
-fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdicts, &Parked), core: &mut Core) {
+fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, waits): (&mut Verdicts, bool), core: &mut Core) {
     match verdict {
         Verdict::Accept => {
             core.counters.accepted += 1;
-            accept(verdicts, parked, packet.id);
+            accept(verdicts, waits, packet.id);
         }
         Verdict::Drop => {
             core.counters.dropped += 1;
@@ -470,7 +506,7 @@ fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdic
                         waiting.extend(pieces);
                     }
                 }
-                (_, None) => accept(verdicts, parked, packet.id),
+                (_, None) => accept(verdicts, waits, packet.id),
             }
         }
     }

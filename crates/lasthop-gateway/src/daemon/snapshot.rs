@@ -1,10 +1,11 @@
 //! Statistics of a worker since its start.
 
 use lasthop_daemon::ab::{ArmReport, Gain, RuleArms};
+use lasthop_proto::pep::quic::{Counts, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::passage::Untreated;
-use crate::engine::counters::{Counters, Histogram, RuleCounters};
+use crate::engine::counters::{Counters, Histogram, QuicCounters, RuleCounters};
 use crate::split::{SplitSnapshot, counters::SideSnapshot};
 
 /// Statistics of a worker.
@@ -16,13 +17,13 @@ pub struct Snapshot {
     pub flows: u64,
     /// Bytes of packets in caches.
     pub cached_bytes: u64,
-    /// Packets that are not complete, readable TCP segments; they passed.
+    /// Packets that are neither complete, readable TCP segments nor UDP datagrams; they passed.
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed.
     pub damaged: u64,
     /// Segments that their receivers would refuse.
     pub out_of_window: u64,
-    /// TCP segments that match no rule; they passed.
+    /// TCP segments and UDP datagrams that match no rule; they passed.
     pub unmatched: u64,
     /// Statistics of each rule that does not split.
     pub rules: Vec<RuleSnapshot>,
@@ -116,6 +117,64 @@ pub struct RuleSnapshot {
     pub untreated: Arm,
     /// Ratio of the goodput of treated connections to that of untreated ones.
     pub gain: Option<Gain>,
+    /// Statistics of a rule for QUIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicSnapshot>,
+}
+
+/// Statistics of a rule for QUIC.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuicSnapshot {
+    /// Treated connections.
+    pub treated: QuicArm,
+    /// Connections left untreated for comparison: what would have been done. The sender's own retransmissions confirm a
+    /// case.
+    pub untreated: QuicArm,
+    /// Connections passed because their beginning was not seen, as after a migration.
+    pub unseen: u64,
+    /// Connections passed because an offload merges their datagrams.
+    pub aggregated: u64,
+}
+
+/// Counts of the connections of one arm.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuicArm {
+    /// Cases opened: acknowledgments that reveal a loss.
+    pub cases: u64,
+    /// Cases whose losses were all repaired; of untreated connections, by the sender.
+    pub repaired: u64,
+    /// Copies sent.
+    pub copies: u64,
+    /// Acknowledgments held.
+    pub held: u64,
+    /// Cases that ended before a copy could arrive, because the hop reorders.
+    pub reordered: u64,
+    /// Losses before the gateway, whose acknowledgments passed.
+    pub elsewhere: u64,
+    /// Number of times that a connection was passed, by reason.
+    pub passed: Passed,
+}
+
+/// Number of times that a connection was passed for some time or for good, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Passed {
+    /// The client acknowledges fewer than one in four datagrams.
+    pub rare_acks: u64,
+    /// Too few cases ended in a repair.
+    pub unconfirmed: u64,
+    /// Too many cases for the number of datagrams.
+    pub frequent: u64,
+    /// The hop reorders.
+    pub reordering: u64,
+    /// The round trip of the hop rises.
+    pub rising: u64,
+    /// Too many gaps, or too many acknowledgments to hold.
+    pub storm: u64,
+    /// The round trip of the hop is longer than a hold.
+    pub long_hop: u64,
 }
 
 /// Round-trip times.
@@ -223,7 +282,47 @@ impl RuleSnapshot {
             treated: arms.map(|arms| Arm::from(&arms.treated)).unwrap_or_default(),
             untreated: arms.map(|arms| Arm::from(&arms.untreated)).unwrap_or_default(),
             gain: arms.and_then(RuleArms::gain),
+            quic: counters.quic.as_ref().map(QuicSnapshot::from),
         }
+    }
+}
+
+impl From<&QuicCounters> for QuicSnapshot {
+    fn from(counters: &QuicCounters) -> Self {
+        let QuicCounters { treated, untreated, unseen, aggregated } = counters;
+        Self { treated: treated.into(), untreated: untreated.into(), unseen: *unseen, aggregated: *aggregated }
+    }
+}
+
+impl From<&Counts> for QuicArm {
+    fn from(counts: &Counts) -> Self {
+        let Counts { cases, repaired, copies, reordered, held, elsewhere, .. } = *counts;
+        let of = |reason| counts.passed_for(reason);
+        let passed = Passed {
+            rare_acks: of(Reason::RareAcks),
+            unconfirmed: of(Reason::Unconfirmed),
+            frequent: of(Reason::Frequent),
+            reordering: of(Reason::Reordering),
+            rising: of(Reason::Rising),
+            storm: of(Reason::Storm),
+            long_hop: of(Reason::LongHop),
+        };
+        Self { cases, repaired, copies, held, reordered, elsewhere, passed }
+    }
+}
+
+impl Passed {
+    /// Returns the counts, each with its name in metrics and a description.
+    pub const fn by_reason(&self) -> [(&'static str, &'static str, u64); Reason::COUNT] {
+        [
+            ("rare_acks", "the client acknowledges fewer than one in four datagrams", self.rare_acks),
+            ("unconfirmed", "too few cases ended in a repair", self.unconfirmed),
+            ("frequent", "too many cases for the number of datagrams", self.frequent),
+            ("reordering", "the hop reorders", self.reordering),
+            ("rising", "the round trip of the hop rises", self.rising),
+            ("storm", "too many losses at a time", self.storm),
+            ("long_hop", "the round trip of the hop is longer than a hold", self.long_hop),
+        ]
     }
 }
 

@@ -102,6 +102,8 @@ impl Daemon for Supervisor {
             ("trial", gateway.trial != old.trial),
             ("limits.link", gateway.limits.link != old.limits.link),
             ("bridge", gateway.bridge != old.bridge),
+            // The programs of the bridge's ports select the protocols.
+            ("quic", gateway.bridge.is_some() && settings::has_quic(gateway) != settings::has_quic(old)),
             ("split", settings::split(gateway) != settings::split(old)),
         ]
     }

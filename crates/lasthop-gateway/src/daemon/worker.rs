@@ -15,6 +15,7 @@ use lasthop_sys::raw::Sender;
 use rustix::thread::CapabilitySet;
 
 use crate::configuration::Gateway;
+use crate::daemon::bridge::programs::Protocols;
 use crate::daemon::bridge::{BridgeError, BridgePath};
 use crate::daemon::order::Order;
 use crate::daemon::path::{BEAT, Beneath, Core, PacketPath, Waiting};
@@ -213,7 +214,8 @@ impl Work for Worker {
 /// Opens the packet path: the bridge, or the queue.
 fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     if let Some(bridge) = &gateway.bridge {
-        return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
+        let protocols = if settings::has_quic(gateway) { Protocols::TcpAndUdp } else { Protocols::Tcp };
+        return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows, protocols)?));
     }
     let sender = Sender::new(gateway.mark).map_err(no_raw_sockets)?;
     let split = settings::split(gateway);

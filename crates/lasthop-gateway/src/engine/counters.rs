@@ -2,6 +2,7 @@
 
 use lasthop_daemon::observe::Tally;
 use lasthop_proto::node::{Port, Trigger};
+use lasthop_proto::pep::quic::Counts;
 use lasthop_proto::time::Duration;
 
 /// Number of buckets of a [`Histogram`]: the last begins at 2^23 µs, over eight seconds.
@@ -61,6 +62,38 @@ impl Repairs {
     }
 }
 
+/// Reason for which a connection of QUIC was not treated from its beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Untreatable {
+    /// Its beginning was not seen: it is older than the gateway, has migrated, or is not QUIC.
+    Unseen,
+    /// Its datagrams arrive merged by an offload, so that their lengths and times are unknown.
+    Aggregated,
+}
+
+/// Statistics of a rule for QUIC.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QuicCounters {
+    /// Counts of the treated connections.
+    pub treated: Counts,
+    /// Counts of the connections left untreated for comparison: what would have been done. The sender's own
+    /// retransmissions confirm a case.
+    pub untreated: Counts,
+    /// Connections passed because their beginning was not seen.
+    pub unseen: u64,
+    /// Connections passed because an offload merges their datagrams.
+    pub aggregated: u64,
+}
+
+impl QuicCounters {
+    pub(super) const fn count(&mut self, why: Untreatable) {
+        match why {
+            Untreatable::Unseen => self.unseen += 1,
+            Untreatable::Aggregated => self.aggregated += 1,
+        }
+    }
+}
+
 /// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions count the actions that
 /// it would have taken.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -109,6 +142,8 @@ pub struct RuleCounters {
     pub rtt_wired: Histogram,
     /// Round-trip times between the gateway and the wireless end, delayed acknowledgments included.
     pub rtt_wireless: Histogram,
+    /// Statistics of a rule for QUIC.
+    pub quic: Option<QuicCounters>,
 }
 
 impl Tally for RuleCounters {
@@ -135,13 +170,13 @@ impl Tally for RuleCounters {
 pub struct Counters {
     /// Statistics of each rule, in the order of the configuration.
     pub rules: Vec<RuleCounters>,
-    /// Packets that are not complete, readable TCP segments; they passed.
+    /// Packets that are neither complete, readable TCP segments nor UDP datagrams; they passed.
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed and changed no state.
     pub damaged: u64,
     /// Segments that their receiver would refuse, or that belong to no connection; they passed and changed no state.
     pub out_of_window: u64,
-    /// TCP segments that match no rule; they passed.
+    /// TCP segments and UDP datagrams that match no rule; they passed.
     pub unmatched: u64,
     /// Connections with state now.
     pub flows: u64,

@@ -12,6 +12,7 @@ mod flow;
 mod held;
 mod offloaded;
 mod passing;
+mod quic;
 pub mod recording;
 pub mod rules;
 mod treatment;
@@ -24,13 +25,14 @@ use lasthop_proto::packet::{Flags, FlowId};
 use lasthop_proto::pep::tracking::Take;
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_wire::{View, parse};
+use lasthop_wire::{View, parse, parse_datagram};
 
 use self::counters::Counters;
 use self::flow::{Flow, Guarded, Stage};
 use self::held::Store;
 pub use self::offloaded::{Condition, Offloaded};
 use self::passing::Passing;
+use self::quic::flow::QuicFlow;
 use self::rules::{EngineConfig, Mode, Rule};
 use self::treatment::Treatment;
 pub use self::verdict::{Injection, Verdict};
@@ -53,6 +55,8 @@ pub struct Engine {
     config: EngineConfig,
     treatments: Vec<Treatment>,
     flows: FlowTable<Flow>,
+    /// Connections of QUIC.
+    quic_flows: FlowTable<QuicFlow>,
     ab_keys: [u64; 2],
     sample: Stream,
     store: Store,
@@ -77,6 +81,7 @@ impl Engine {
             treatments: config.rules.iter().map(|rule| Treatment::new(rule, config.flows)).collect(),
             flows: FlowTable::new(config.flows, pair()),
             ab_keys: pair(),
+            quic_flows: FlowTable::new(quic_limit(&config), pair()),
             sample: Root(seed).stream("gateway/sample"),
             store: Store::default(),
             mtu: [None; 2],
@@ -112,7 +117,7 @@ impl Engine {
             });
         }
         for treatment in old.iter_mut().flatten() {
-            treatment.clear();
+            treatment.clear(now, out);
             treatment.release(now, &mut self.flows, self.mtu, out);
         }
         let mut homeless = Vec::new();
@@ -131,6 +136,7 @@ impl Engine {
         }
         self.flows.set_limit(config.flows);
         self.config = config;
+        self.reconfigure_datagrams(now, &moved, out);
         while let Some(id) = self.flows.beyond_limit() {
             self.evict(now, id, out);
         }
@@ -159,6 +165,9 @@ impl Engine {
     ) -> Verdict {
         self.left_alone = false;
         let Some(view) = parse(packet) else {
+            if let Some(datagram) = parse_datagram(packet) {
+                return self.handle_datagram(now, port, (packet, &datagram), offloaded, out);
+            }
             self.unread += 1;
             return Verdict::Accept;
         };
@@ -310,13 +319,14 @@ impl Engine {
                 self.forget(now, id, out);
             }
         }
+        self.sweep_datagrams(now, left, out);
     }
 
     /// Returns the time of the next call of [`Engine::handle_timeout`]. After such a call, and before another packet,
     /// the returned time lies after the time of the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
-        let sweep = (!self.flows.is_empty()).then_some(self.sweep);
+        let sweep = (!self.flows.is_empty() || !self.quic_flows.is_empty()).then_some(self.sweep);
         [repairs, sweep].into_iter().flatten().min()
     }
 
@@ -327,6 +337,8 @@ impl Engine {
             rules[flow.rule].flows_active += 1;
             rules[flow.rule].flows_guarded += u64::from(flow.is_guarded());
         }
+        self.report_datagrams(|rule, _, _| rules[rule].flows_active += 1);
+        let datagrams = rules.iter().filter(|rule| rule.quic.is_some()).map(|rule| rule.cached_bytes).sum::<u64>();
         let (unread, damaged, unmatched) = (self.unread, self.damaged, self.unmatched);
         let out_of_window = self.out_of_window;
         Counters {
@@ -335,8 +347,8 @@ impl Engine {
             damaged,
             out_of_window,
             unmatched,
-            flows: self.flows.len() as u64,
-            held_bytes: self.store.bytes(),
+            flows: (self.flows.len() + self.quic_flows.len()) as u64,
+            held_bytes: self.store.bytes() + datagrams,
         }
     }
 
@@ -357,8 +369,18 @@ impl Engine {
                 report.push(goodput);
             }
         }
+        self.report_datagrams(|rule, arm, goodput| {
+            let arms = &mut arms[rule];
+            let report = if arm == Arm::Treated { &mut arms.treated } else { &mut arms.untreated };
+            goodput.into_iter().for_each(|goodput| report.push(goodput));
+        });
         arms
     }
+}
+
+/// Returns the maximum number of connections of QUIC with state.
+fn quic_limit(config: &EngineConfig) -> usize {
+    if config.rules.iter().any(|rule| rule.mode == rules::Mode::Quic) { config.flows } else { 0 }
 }
 
 /// Returns the arm of a rule that a connection belongs to.

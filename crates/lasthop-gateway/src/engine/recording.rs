@@ -30,6 +30,7 @@ pub mod replay;
 mod text;
 
 use lasthop_proto::node::Port;
+use lasthop_proto::packet::HeaderForm;
 
 use crate::engine::{Condition, Injection, Offloaded, Verdict};
 
@@ -52,10 +53,14 @@ const WRONG: &str = "checksum wrong";
 /// Length of the longest headers that are read, in bytes: IPv4 and TCP, each with all its options.
 const LONGEST_HEADERS: usize = 120;
 
+/// Length of the part of a long header that decisions depend on: its form, and the version (RFC 8999 §5.1).
+const INVARIANT: usize = 5;
+
 /// A packet without its payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// IP and TCP headers; of other packets the beginning, enough to recognize that they are not TCP.
+    /// IP and TCP headers; of datagrams the headers, the form of QUIC's header and its version; of other packets the
+    /// beginning, enough to recognize that they are neither.
     pub bytes: Vec<u8>,
     /// Length of the whole packet, in bytes.
     pub len: usize,
@@ -95,6 +100,8 @@ impl Headers {
             let mut packet = headers.packet();
             if let Some(view) = lasthop_wire::parse(&packet).filter(|view| view.payload_len > 0) {
                 packet[view.ip_len + 16..view.ip_len + 18].fill(0);
+            } else if let Some(datagram) = lasthop_wire::parse_datagram(&packet) {
+                packet[datagram.ip_len + 6..datagram.ip_len + 8].fill(0);
             }
             packet
         };
@@ -103,7 +110,17 @@ impl Headers {
 }
 
 fn headers_len(packet: &[u8]) -> usize {
-    lasthop_wire::parse(packet).map_or(LONGEST_HEADERS.min(packet.len()), |view| view.header_len)
+    if let Some(view) = lasthop_wire::parse(packet) {
+        return view.header_len;
+    }
+    match lasthop_wire::parse_datagram(packet) {
+        Some(datagram) => {
+            let form = HeaderForm::of(datagram.payload(packet));
+            let kept = if form == HeaderForm::Long { INVARIANT } else { 1 };
+            datagram.header_len() + kept.min(datagram.payload_len)
+        }
+        None => LONGEST_HEADERS.min(packet.len()),
+    }
 }
 
 /// Input of an engine.

@@ -18,6 +18,9 @@ pub enum Mode {
     Observe,
     /// Changes nothing; counts, and measures goodput and round trips.
     Bypass,
+    /// Repairs QUIC: holds acknowledgments that reveal a loss, and sends copies of the missing datagrams. The rule
+    /// selects UDP; all others select TCP.
+    Quic,
 }
 
 /// Network prefix.
@@ -88,7 +91,7 @@ pub struct Rule {
     /// Share of connections left untreated for comparison, 0 to 1.
     pub ab: f64,
     /// Parameters of [`Mode::Snoop`] and, without effect on packets, of [`Mode::Observe`]. [`EngineConfig::flows`]
-    /// overrides the limit on connections.
+    /// overrides the limit on connections. Of [`Mode::Quic`], the limit on the cache applies.
     pub snoop: SnoopConfig,
 }
 
@@ -120,6 +123,11 @@ impl EngineConfig {
 
     /// Returns the index of the first rule for a connection between these ends.
     pub(super) fn rule_for(&self, wired: SocketAddr, wireless: SocketAddr) -> Option<usize> {
-        self.rules.iter().position(|rule| rule.predicate.matches(wired, wireless))
+        self.rules.iter().position(|rule| rule.mode != Mode::Quic && rule.predicate.matches(wired, wireless))
+    }
+
+    /// Returns the index of the first rule for a connection of QUIC between these ends.
+    pub(super) fn quic_rule_for(&self, wired: SocketAddr, wireless: SocketAddr) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.mode == Mode::Quic && rule.predicate.matches(wired, wireless))
     }
 }

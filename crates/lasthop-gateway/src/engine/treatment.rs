@@ -15,6 +15,7 @@ use super::counters::RuleCounters;
 use super::flow::{Flow, Guarded};
 use super::held::{Held, Store, hold, hold_piece, inject, pass_part};
 use super::passing::Passing;
+use super::quic::treatment::QuicTreatment;
 use super::rules::{Mode, Rule};
 use super::verdict::{Injection, Verdict};
 
@@ -36,6 +37,8 @@ pub(super) struct Treatment {
     mode: Mode,
     /// The mechanism; under [`Mode::Observe`] its output is discarded.
     snoop: Option<Snoop<Held>>,
+    /// The mechanism under [`Mode::Quic`].
+    pub quic: Option<QuicTreatment>,
     cache_bytes: u64,
     flow_control: Option<HopControl>,
     pub counters: RuleCounters,
@@ -45,11 +48,14 @@ pub(super) struct Treatment {
 
 impl Treatment {
     pub fn new(rule: &Rule, flows: usize) -> Self {
-        let snoop = (rule.mode != Mode::Bypass).then(|| Snoop::new(snoop_config(rule, flows)));
+        let has_snoop = matches!(rule.mode, Mode::Snoop | Mode::Observe);
+        let snoop = has_snoop.then(|| Snoop::new(snoop_config(rule, flows)));
+        let quic = (rule.mode == Mode::Quic).then(|| QuicTreatment::new(flows, rule.snoop.cache_bytes));
         let counters = RuleCounters { name: rule.name.clone(), ..RuleCounters::default() };
         Self {
             mode: rule.mode,
             snoop,
+            quic,
             cache_bytes: rule.snoop.cache_bytes,
             flow_control: rule.snoop.hop,
             counters,
@@ -68,6 +74,9 @@ impl Treatment {
         (self.cache_bytes, self.flow_control) = (rule.snoop.cache_bytes, rule.snoop.hop);
         if let Some(snoop) = &mut self.snoop {
             snoop.set_config(now, snoop_config(rule, flows));
+        }
+        if let Some(quic) = &mut self.quic {
+            quic.set_cache(rule.snoop.cache_bytes);
         }
     }
 
@@ -93,20 +102,30 @@ impl Treatment {
         }
     }
 
-    /// Drops the cache of all connections, which continue.
-    pub fn clear(&mut self) {
+    /// Drops the cache of all connections, which continue. Datagrams that are held are sent; [`Treatment::release`] then
+    /// returns held segments.
+    pub fn clear(&mut self, now: Instant, out: &mut Vec<Injection>) {
         if let Some(snoop) = &mut self.snoop {
             snoop.clear();
+        }
+        if let Some(quic) = &mut self.quic {
+            quic.clear(now, out);
         }
     }
 
     pub fn poll_deadline(&self) -> Option<Instant> {
-        self.snoop.as_ref()?.poll_deadline()
+        let snoop = self.snoop.as_ref().and_then(Snoop::poll_deadline);
+        let quic = self.quic.as_ref().and_then(QuicTreatment::poll_deadline);
+        [snoop, quic].into_iter().flatten().min()
     }
 
     pub fn report(&self) -> RuleCounters {
-        let cached_bytes = self.snoop.as_ref().map_or(0, Snoop::cached_bytes);
-        RuleCounters { cached_bytes, ..self.counters.clone() }
+        let quic = self.quic.as_ref();
+        let cached_bytes =
+            self.snoop.as_ref().map_or(0, Snoop::cached_bytes) + quic.map_or(0, QuicTreatment::cached_bytes);
+        let cache_evicted = self.counters.cache_evicted + quic.map_or(0, |quic| quic.cache_evicted);
+        let quic = quic.map(QuicTreatment::report);
+        RuleCounters { cached_bytes, cache_evicted, quic, ..self.counters.clone() }
     }
 
     /// Adds an opened connection to the mechanism. Unproven connections must not use its memory.
@@ -126,6 +145,9 @@ impl Treatment {
     ) {
         if let Some(snoop) = &mut self.snoop {
             snoop.handle_timeout(now);
+        }
+        if let Some(quic) = &mut self.quic {
+            quic.handle_timeout(now, out);
         }
         self.release(now, flows, mtu, out);
     }

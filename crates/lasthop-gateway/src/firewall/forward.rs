@@ -1,7 +1,7 @@
 //! Chains for forwarded packets, and for packets that the gateway sends itself.
 
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
-use super::matching::{Way, came_from, first_packets, hosts, openers, ports, queue};
+use super::matching::{TCP, UDP, Way, came_from, first_packets, hosts, openers, ports, queue};
 use super::pulse::Pulse;
 use crate::configuration::{Gateway, Mode, OpenedBy, Rule};
 use crate::family::Family;
@@ -22,7 +22,7 @@ pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
             // Split connections are delivered locally and not forwarded. Connections left unsplit pass, and go to the
             // queue if they are measured.
             Mode::Split(_) if !is_watched(rule) => format!("{matches} -j RETURN"),
-            Mode::Split(_) | Mode::Snoop(_) | Mode::Observe => {
+            Mode::Split(_) | Mode::Snoop(_) | Mode::Quic | Mode::Observe => {
                 format!("{matches} {queue}")
             }
         }));
@@ -48,16 +48,25 @@ fn matches(rule: &Rule, family: Family) -> Vec<String> {
         OpenedBy::Either if splits && !rule.ports.is_empty() => vec![(called, calling), (calling, called)],
         OpenedBy::Wireless | OpenedBy::Either => vec![(calling, called)],
     };
+    let protocol = protocol(rule);
     for (towards, back) in ways {
         for (host, device, way) in [("-d", "-o", towards), ("-s", "-i", back)] {
             for host in hosts(&rule.addresses, family, host) {
                 for end in ends(rule, way) {
-                    all.push(format!("{host}{device} {interface} -p tcp{end}"));
+                    all.push(format!("{host}{device} {interface} -p {protocol}{end}"));
                 }
             }
         }
     }
     all
+}
+
+/// Returns the name of the protocol that a rule selects.
+const fn protocol(rule: &Rule) -> &'static str {
+    match rule.mode {
+        Mode::Quic => UDP,
+        Mode::Snoop(_) | Mode::Split(_) | Mode::Observe => TCP,
+    }
 }
 
 /// Returns further matches for one direction: the called side's ports, or the side that opened the connection.
@@ -69,7 +78,7 @@ fn ends(rule: &Rule, way: Way) -> Vec<String> {
             (_, Way::FromCalled) => " -m conntrack --ctdir REPLY".to_owned(),
         }];
     }
-    ports(&rule.ports, way)
+    ports(&rule.ports, protocol(rule), way)
 }
 
 /// Returns matches for SYNs of a splitting rule that are forwarded because of a port forward.

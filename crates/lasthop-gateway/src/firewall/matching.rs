@@ -8,6 +8,10 @@ use crate::split::Side;
 /// Maximum number of ports in one match, from the kernel's structure; a range counts twice.
 const MOST_PORTS: usize = 15;
 
+/// Names of the protocols.
+pub const TCP: &str = "tcp";
+pub const UDP: &str = "udp";
+
 /// Returns the target that sends packets to the queue, or lets them pass without a reader.
 pub fn queue(gateway_queue: u16, family: Family, pulse: Pulse) -> String {
     let beat = match pulse {
@@ -34,8 +38,9 @@ pub fn hosts(addresses: &[Network], family: Family, which: &str) -> Vec<String> 
     }
 }
 
-/// Returns matches with a leading space for ports of the called side; a single empty string for any port.
-pub fn ports(ports: &[PortRange], way: Way) -> Vec<String> {
+/// Returns matches with a leading space for ports of the called side, of a protocol by its name; a single empty string
+/// for any port.
+pub fn ports(ports: &[PortRange], protocol: &str, way: Way) -> Vec<String> {
     if ports.is_empty() {
         return vec![String::new()];
     }
@@ -45,7 +50,7 @@ pub fn ports(ports: &[PortRange], way: Way) -> Vec<String> {
     };
     groups(ports)
         .map(|ports| match ports {
-            [one] => format!(" -m tcp --{which} {one}"),
+            [one] => format!(" -m {protocol} --{which} {one}"),
             several => {
                 let several: Vec<_> = several.iter().map(PortRange::to_string).collect();
                 format!(" -m multiport --{which}s {}", several.join(","))
@@ -101,7 +106,7 @@ pub fn first_packets(
     };
     let mut all = Vec::new();
     for host in self::hosts(hosts, family, host) {
-        for ports in self::ports(ports, Way::ToCalled) {
+        for ports in self::ports(ports, TCP, Way::ToCalled) {
             all.push(format!("{host}{device} -p tcp --syn{ports}"));
         }
     }

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use super::chains::{Chain, Place, Table};
+use super::matching::{TCP, UDP};
 use super::pulse::Pulse;
 use crate::family::Family;
 
@@ -76,7 +77,7 @@ pub fn remove(version: Family) -> String {
 fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
     let mut words = rule.split_whitespace().peekable();
     let (mut out, mut first) = (Vec::new(), None);
-    let mut not = "";
+    let (mut not, mut transport) = ("", TCP);
     while let Some(word) = words.next() {
         let ip = family(version);
         match word {
@@ -90,7 +91,10 @@ fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
             "-o" => out.push(format!("oifname {not}\"{}\"", words.next()?)),
             "-p" => match words.next()? {
                 "icmpv6" => out.push("meta l4proto ipv6-icmp".to_owned()),
-                protocol => out.push(format!("meta l4proto {protocol}")),
+                protocol => {
+                    transport = protocol;
+                    out.push(format!("meta l4proto {protocol}"));
+                }
             },
             "--syn" => {
                 let is = if not.is_empty() { "==" } else { "!=" };
@@ -98,7 +102,7 @@ fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
             }
             "-m" => match words.next()? {
                 // The options that follow identify these matches.
-                "tcp" | "multiport" | "mark" | "conntrack" | "addrtype" => {}
+                TCP | UDP | "multiport" | "mark" | "conntrack" | "addrtype" => {}
                 "socket" => {
                     (words.next()? == "--transparent").then_some(())?;
                     out.push("socket transparent 1".to_owned());
@@ -113,8 +117,8 @@ fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
                 }
                 _ => return None,
             },
-            "--dport" | "--dports" => out.push(format!("tcp dport {}", ports(words.next()?))),
-            "--sport" | "--sports" => out.push(format!("tcp sport {}", ports(words.next()?))),
+            "--dport" | "--dports" => out.push(format!("{transport} dport {}", ports(words.next()?))),
+            "--sport" | "--sports" => out.push(format!("{transport} sport {}", ports(words.next()?))),
             "--mark" => {
                 let (value, mask) = words.next()?.split_once('/')?;
                 let is = if not.is_empty() { "==" } else { "!=" };

@@ -32,7 +32,8 @@ impl Chooser {
     /// Takes the rules in the order of the file: the first match applies.
     pub fn new(gateway: &Gateway) -> Self {
         let mut splitting = 0..;
-        let rules = gateway.rules.iter().map(|rule| Candidate {
+        let of_tcp = gateway.rules.iter().filter(|rule| rule.mode != Mode::Quic);
+        let rules = of_tcp.map(|rule| Candidate {
             interface: rule.interface.clone(),
             addresses: rule.addresses.clone(),
             ports: rule.ports.clone(),
@@ -41,7 +42,7 @@ impl Chooser {
                 Mode::Split(_) => {
                     splitting.next().map(|place| (place, Share::new(rule.ab.get()).unwrap_or(Share::NONE)))
                 }
-                Mode::Snoop(_) | Mode::Observe => None,
+                Mode::Snoop(_) | Mode::Quic | Mode::Observe => None,
             },
         });
         Self { rules: rules.collect() }

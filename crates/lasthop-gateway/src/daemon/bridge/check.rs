@@ -8,7 +8,7 @@ use rustix::thread::CapabilitySet;
 
 use super::BridgeError;
 use super::ports;
-use super::programs::Maps;
+use super::programs::{Maps, Protocols};
 use crate::configuration::Bridge;
 use crate::daemon::suspects;
 
@@ -41,7 +41,7 @@ fn filters() -> Option<Finding> {
 
 fn attempt() -> Result<(), BridgeError> {
     let maps = Maps::new().map_err(kernel("BPF maps"))?;
-    let filter = maps.load_filter(LOOPBACK).map_err(kernel("socket filter"))?;
+    let filter = maps.load_filter(LOOPBACK, Protocols::TcpAndUdp).map_err(kernel("socket filter"))?;
     let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
     Port::open("lo", LOOPBACK, &filter)?;
     Ok(classifier.attach(LOOPBACK, Hook::Ingress).map(drop).map_err(kernel("tcx"))?)

@@ -25,11 +25,11 @@ use lasthop_proto::node::Port;
 use lasthop_sys::bpf::{Hook, Link, Program};
 use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use lasthop_sys::packet_socket::{Arrival, BATCH};
-use lasthop_wire::{parse, pieces};
+use lasthop_wire::{Route, parse, parse_datagram, pieces};
 
 use self::links::LinkHeaders;
 use self::ports::PortError;
-use self::programs::Maps;
+use self::programs::{Maps, Protocols};
 use crate::configuration::{Bridge, Gateway};
 use crate::daemon::path::{BEAT, Core, PacketPath, Waiting};
 use crate::daemon::snapshot::PacketCounters;
@@ -71,13 +71,13 @@ enum State {
 }
 
 impl BridgePath {
-    /// Prepares to take the TCP that passes between the two ports, starting with the first heartbeat. Remembers
+    /// Prepares to take the packets of these protocols that pass between the two ports, starting with the first heartbeat. Remembers
     /// Ethernet headers of `flows` connections.
     ///
     /// # Errors
     ///
     /// Returns an error if they are not ports of one bridge, the kernel is too old, or permissions are missing.
-    pub fn open(config: &Bridge, flows: u32) -> Result<Self, BridgeError> {
+    pub fn open(config: &Bridge, flows: u32, protocols: Protocols) -> Result<Self, BridgeError> {
         ports::bridge_of(config)?;
         let maps = Maps::new().map_err(kernel("BPF maps"))?;
         let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
@@ -86,7 +86,7 @@ impl BridgePath {
             names.map(|name| interfaces::index(name).ok_or_else(|| PortError::Missing(name.clone())));
         let indices = [wired?, wireless?];
         let end = |at: usize| {
-            let filter = maps.load_filter(indices[1 - at]).map_err(kernel("socket filter"))?;
+            let filter = maps.load_filter(indices[1 - at], protocols).map_err(kernel("socket filter"))?;
             Ok::<_, BridgeError>(bridge::Port::open(names[at], indices[at], &filter)?)
         };
         let ends = [end(0)?, end(1)?];
@@ -134,6 +134,12 @@ impl BridgePath {
     }
 }
 
+/// Returns the route of a packet, and the length of its headers.
+fn front(packet: &[u8]) -> Option<(Route, usize)> {
+    let of_tcp = parse(packet).map(|view| (view.route, view.header_len));
+    of_tcp.or_else(|| parse_datagram(packet).map(|datagram| (datagram.route, datagram.header_len())))
+}
+
 /// Appends the frames that result from an arrival to `outgoing`.
 fn pass<'b>(
     arrival: Arrival<'b>,
@@ -147,16 +153,16 @@ fn pass<'b>(
         return;
     };
     let packet = &arrival.bytes[ETHERNET..];
-    let view = parse(packet);
-    if let Some(view) = &view {
-        headers.note(view.route, link);
+    let front = front(packet);
+    if let Some((route, _)) = front {
+        headers.note(route, link);
     }
     let size = arrival.offload.segment_size();
     let offloaded = Offloaded { size, checksum: arrival.offload.checksum() };
     match core.judge(port, packet, offloaded) {
         Verdict::Accept => {
             core.counters.accepted += 1;
-            let header_len = view.map_or(0, |view| link.bytes().len() + view.header_len);
+            let header_len = front.map_or(0, |(_, header_len)| link.bytes().len() + header_len);
             let offload = arrival.offload.behind(link, header_len);
             outgoing.push(Outgoing { offload, link, packet: Cow::Borrowed(packet) });
         }
@@ -205,7 +211,7 @@ impl PacketPath for BridgePath {
     fn inject(&mut self, core: &mut Core) {
         let mut frames = [Vec::new(), Vec::new()];
         for Injection { towards, packet } in core.injections.drain(..) {
-            let link = parse(&packet).and_then(|view| self.headers.get(&view.route));
+            let link = front(&packet).and_then(|(route, _)| self.headers.get(&route));
             match link {
                 Some(link) => {
                     let frame = Outgoing { offload: Offload::default(), link, packet: Cow::Owned(packet) };

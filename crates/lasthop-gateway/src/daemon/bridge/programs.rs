@@ -6,7 +6,7 @@
 //! frames. Each frame is thus forwarded exactly once, by the gateway or by the bridge. Without a socket nothing is
 //! noted, and all frames pass.
 //!
-//! A frame is taken if it is TCP, leaves by the other port, and arrives while the gateway's heartbeat is recent. As in
+//! A frame is taken if it is TCP, or UDP if a rule selects QUIC, leaves by the other port, and arrives while the gateway's heartbeat is recent. As in
 //! the bridge itself, the outgoing port is learned from source addresses. Local frames of the bridge, frames for its
 //! other ports, broadcasts and frames to unknown addresses stay with the bridge.
 
@@ -38,6 +38,15 @@ const GROUP: i32 = 0x0100_0000;
 /// Stack offset of a map's value, next to its key.
 const VALUE: i16 = -16;
 
+/// Protocols that the gateway takes from the bridge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocols {
+    /// TCP alone.
+    Tcp,
+    /// TCP, and UDP for rules that select QUIC.
+    TcpAndUdp,
+}
+
 /// State shared by the programs of all ports.
 #[derive(Debug)]
 pub struct Maps {
@@ -63,13 +72,14 @@ impl Maps {
         })
     }
 
-    /// Loads the filter for the socket of a port. It takes frames that leave by the port with index `other`.
+    /// Loads the filter for the socket of a port. It takes frames of these protocols that leave by the port with index
+    /// `other`.
     ///
     /// # Errors
     ///
     /// Returns an error if a system call fails.
-    pub fn load_filter(&self, other: u32) -> io::Result<Program> {
-        Program::load(ProgramKind::SocketFilter, &self.filter(other))
+    pub fn load_filter(&self, other: u32, protocols: Protocols) -> io::Result<Program> {
+        Program::load(ProgramKind::SocketFilter, &self.filter(other, protocols))
     }
 
     /// Loads the program for the ports of the bridge.
@@ -81,19 +91,23 @@ impl Maps {
         Program::load(ProgramKind::Classifier, &self.classifier())
     }
 
-    fn filter(&self, other: u32) -> Vec<Instruction> {
-        let [v4, protocol, pass] = ["v4", "protocol", "pass"].map(Label::new);
+    fn filter(&self, other: u32, protocols: Protocols) -> Vec<Instruction> {
+        let [v4, protocol, taken, pass] = ["v4", "protocol", "taken", "pass"].map(Label::new);
         let mut program = Assembler::default();
         program.copy(R6, R1);
         look_up_first(&mut program, &self.taken, pass);
         program.copy(R8, R0).store_value(Size::Word, R8, 0, 0);
         // Frames that are too long for one message.
         program.load(Size::Word, R0, R6, LEN).jump_if(R0, When::Greater, LONGEST as i32, pass);
-        // TCP.
+        // The protocol.
         program.load_packet(Size::Half, TYPE).jump_if(R0, When::Equal, IPV4, v4).jump_if(R0, When::Differ, IPV6, pass);
         program.load_packet(Size::Byte, PROTOCOL_V6).jump(protocol);
         program.place(v4).load_packet(Size::Byte, PROTOCOL_V4);
-        program.place(protocol).jump_if(R0, When::Differ, libc::IPPROTO_TCP, pass);
+        program.place(protocol);
+        if protocols == Protocols::TcpAndUdp {
+            program.jump_if(R0, When::Equal, libc::IPPROTO_UDP, taken);
+        }
+        program.jump_if(R0, When::Differ, libc::IPPROTO_TCP, pass).place(taken);
         // Leaves by the other port.
         load_address(&mut program, DESTINATION);
         look_up(&mut program, &self.hosts, pass);

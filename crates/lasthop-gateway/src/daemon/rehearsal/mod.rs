@@ -49,7 +49,8 @@ pub(super) fn rehearse(gateway: &Gateway) -> Vec<Finding> {
     let mut done: Vec<(&str, &str)> = Vec::new();
     for rule in &gateway.rules {
         let mode = rule.mode.name();
-        if matches!(rule.mode, Mode::Observe) || done.contains(&(mode, &rule.interface)) {
+        // Held datagrams continue in the queue, and refused copies do no harm.
+        if matches!(rule.mode, Mode::Observe | Mode::Quic) || done.contains(&(mode, &rule.interface)) {
             continue;
         }
         done.push((mode, &rule.interface));

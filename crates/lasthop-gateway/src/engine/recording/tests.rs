@@ -173,6 +173,37 @@ fn replayed(bytes: &[u8]) -> Comparison {
     replay(Recording::new("r.pcapng", Cursor::new(bytes)).unwrap()).unwrap()
 }
 
+/// Returns a datagram with a payload that starts with these bytes.
+fn datagram(route: Route, form: u8, len: usize) -> Vec<u8> {
+    let mut payload = vec![0xab; len];
+    payload[..5].copy_from_slice(&[form, 0, 0, 0, 1]);
+    lasthop_wire::build_datagram(route, &payload).unwrap()
+}
+
+#[test]
+fn quic_is_decided_the_same_again_from_headers_alone() {
+    let mut bench = Bench::new("[[rule]]\nname = 'q'\nmode = 'quic'\ninterface = 'wl0'\nab = '0 %'\n", LIMIT);
+    let up = Route { source: "10.0.0.2:5000".parse().unwrap(), destination: "10.1.0.1:443".parse().unwrap() };
+    bench.give(Port::WIRELESS, &datagram(up, 0xc0, 1200));
+    bench.give(Port::WIRED, &datagram(up.reversed(), 0xc0, 1200));
+    bench.wait(3);
+    bench.give(Port::WIRELESS, &datagram(up, 0xc0, 60));
+    let mut held = 0;
+    for index in 0..100 {
+        bench.give(Port::WIRED, &datagram(up.reversed(), 0x40, 1400));
+        bench.wait(1);
+        let len = if index % 20 == 19 { 38 } else { 36 };
+        held += u64::from(bench.give(Port::WIRELESS, &datagram(up, 0x40, len)) == Verdict::Drop);
+    }
+    bench.wait(50);
+    let bytes = bench.bytes();
+    let comparison = replayed(&bytes);
+    assert!(held > 0 && comparison.sent > held, "copies as well: {comparison:?}");
+    assert_eq!((comparison.dropped, comparison.differences.count), (held, 0), "{comparison:?}");
+    assert!(!bytes.windows(8).any(|window| window == [0xab; 8]), "no payload");
+    assert!(replay_element(Recording::new("r", Cursor::new(&bytes)).unwrap()).is_err());
+}
+
 fn by_element(bytes: &[u8]) -> Comparison {
     replay_element(Recording::new("r.pcapng", Cursor::new(bytes)).unwrap()).unwrap()
 }

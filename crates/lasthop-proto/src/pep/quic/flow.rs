@@ -2,12 +2,13 @@
 
 use alloc::collections::VecDeque;
 
-use super::QuicSnoopConfig;
 use super::case::{Case, Gap, MOST_COPIES};
 use super::copies::{Copies, Sent};
+use super::counts::{Counts, Reason};
 use super::hop_time::HopTime;
 use super::judge::Judge;
 use super::lengths::{Change, Lengths, change};
+use super::{Conduct, QuicSnoopConfig};
 use crate::node::{Port, Trigger, Why};
 use crate::packet::{Cause, Packet, Priority};
 use crate::time::{Duration, Instant};
@@ -24,28 +25,13 @@ const MOST_PER_REPLY: u64 = 4;
 const REPLIES: u64 = 64;
 /// Time without cases after more gaps than a case holds.
 const STORM: Duration = Duration::from_millis(100);
+/// Time within which the sender closes a gap that it learns of.
+const OBSERVED: Duration = Duration::from_secs(1);
 /// Time after which an idle flow's copies are discarded.
 pub(super) const IDLE: Duration = Duration::from_secs(2);
 
 /// Output of a flow: packets with their port and reason.
 pub(super) type Out<P> = VecDeque<(Port, Why, Packet<P>)>;
-
-/// Counts of what was done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Cases opened.
-    pub cases: u64,
-    /// Cases whose gaps were all repaired.
-    pub repaired: u64,
-    /// Copies sent.
-    pub copies: u64,
-    /// Cases whose gaps closed before a copy could arrive: the hop reorders.
-    pub reordered: u64,
-    /// Datagrams held.
-    pub held: u64,
-    /// Gaps that were the sender's from the start: nothing sent to the hop was missing.
-    pub elsewhere: u64,
-}
 
 /// State of a connection.
 #[derive(Clone, Debug)]
@@ -64,8 +50,11 @@ pub(super) struct Flow<P> {
     /// Largest number of frames that were seen in front of the hop.
     longest_queue: usize,
     pub last: Instant,
+    conduct: Conduct,
     /// Longest time for which a datagram is held.
     hold: Duration,
+    /// True once the hop's round trip was found too long.
+    is_far: bool,
     /// Number of frames in front of the hop above which a loss counts as congestion.
     most_waiting: usize,
     /// Time of the flow's entry among the timers.
@@ -85,7 +74,9 @@ impl<P: Clone> Flow<P> {
             ratio: (0, 0),
             longest_queue: 0,
             last: now,
+            conduct: config.conduct,
             hold: config.hold,
+            is_far: false,
             most_waiting: config.queue,
             timer: None,
         }
@@ -94,8 +85,18 @@ impl<P: Clone> Flow<P> {
     /// Returns the time at which the flow needs attention.
     pub fn deadline(&self) -> Option<Instant> {
         let idle = (!self.copies.is_empty()).then(|| self.last + IDLE);
-        let case = self.case.as_ref().map(|case| case.deadline(self.hop.overdue(self.hold).unwrap_or(Duration::MAX)));
+        let case = self.case.as_ref().map(|case| case.deadline(self.overdue()));
         [idle, case].into_iter().flatten().min()
+    }
+
+    /// Returns the time after which copies are repeated; without action there are none.
+    fn overdue(&self) -> Duration {
+        let overdue = if self.acts() { self.hop.overdue(self.hold) } else { None };
+        overdue.unwrap_or(Duration::MAX)
+    }
+
+    fn acts(&self) -> bool {
+        self.conduct == Conduct::Repair
     }
 
     /// Records a datagram to the hop.
@@ -117,7 +118,7 @@ impl<P: Clone> Flow<P> {
                 return Given::Passed;
             }
         };
-        self.count_reply();
+        self.count_reply(counts);
         self.hop.on_ack(now);
         let cause = self.hop.answered(now, &self.copies);
         match self.case.take() {
@@ -127,11 +128,11 @@ impl<P: Clone> Flow<P> {
     }
 
     /// Judges how often the client acknowledges.
-    fn count_reply(&mut self) {
+    fn count_reply(&mut self, counts: &mut Counts) {
         self.ratio.1 += 1;
         if self.ratio.1 >= REPLIES {
             if self.ratio.0 > MOST_PER_REPLY * self.ratio.1 {
-                self.judge.stop();
+                self.judge.stop(counts);
             }
             self.ratio = (0, 0);
         }
@@ -149,18 +150,18 @@ impl<P: Clone> Flow<P> {
         let change = if self.lengths.seen() == 0 { Change::Level } else { change(level, len) };
         if change == Change::Longer
             && let Some(cause) = cause
-            && self.may_open(now, cause)
-            && !self.yields(now)
+            && self.may_open(now, cause, counts)
+            && !self.yields(now, counts)
         {
             match self.gap(now, cause, out, counts) {
                 Some(gap) => {
                     self.advance(now, Some(cause));
-                    let mut case = Case::new(now, self.hold, level, len, gap);
-                    case.hold(packet);
-                    self.case = Some(case);
+                    let span = if self.acts() { self.hold } else { OBSERVED };
+                    let mut case = Case::new(now, span, level, len, gap);
                     counts.cases += 1;
-                    counts.held += 1;
-                    return Given::Held;
+                    let (given, _) = self.keep(&mut case, packet, out, counts);
+                    self.case = Some(case);
+                    return given;
                 }
                 None => counts.elsewhere += 1,
             }
@@ -196,8 +197,21 @@ impl<P: Clone> Flow<P> {
         }
     }
 
-    fn may_open(&self, now: Instant, cause: u64) -> bool {
+    /// Holds a datagram of a case, or passes it if no action is taken. Also returns whether there is space for more.
+    fn keep(&self, case: &mut Case<P>, packet: Packet<P>, out: &mut Out<P>, counts: &mut Counts) -> (Given, bool) {
+        counts.held += 1;
+        if self.acts() {
+            return (Given::Held, case.hold(packet));
+        }
+        out.push_back((Port::WIRED, Why::Given, packet));
+        (Given::Passed, true)
+    }
+
+    fn may_open(&mut self, now: Instant, cause: u64, counts: &mut Counts) -> bool {
         let in_reach = self.hop.rtt().is_some_and(|rtt| rtt + rtt / 16 < self.hold);
+        if !in_reach && self.hop.rtt().is_some() && !core::mem::replace(&mut self.is_far, true) {
+            counts.count(Reason::LongHop);
+        }
         let is_download = self.copies.total > 2 * self.returned;
         let has_queue = self.met_queue(cause);
         in_reach && is_download && !has_queue && self.lengths.seen() >= LEARNED && self.judge.permits(now)
@@ -211,10 +225,11 @@ impl<P: Clone> Flow<P> {
     }
 
     /// Returns whether the hop's delay rises. Congestion is the sender's: the flow then passes for ten round trips.
-    fn yields(&mut self, now: Instant) -> bool {
+    fn yields(&mut self, now: Instant, counts: &mut Counts) -> bool {
         let rtt = self.hop.rtt().unwrap_or_default();
         let rises = self.hop.rises();
         if rises {
+            counts.count(Reason::Rising);
             self.judge.pause(now + rtt * 10);
         }
         rises
@@ -247,8 +262,10 @@ impl<P: Clone> Flow<P> {
                 break;
             }
             if let Some(packet) = self.copies.resend(now, number) {
-                let copy = Packet { priority: Priority::Urgent, cause: Cause::LocalHole, ..packet };
-                out.push_back((Port::WIRELESS, Why::Repair(Trigger::Hole), copy));
+                if self.acts() {
+                    let copy = Packet { priority: Priority::Urgent, cause: Cause::LocalHole, ..packet };
+                    out.push_back((Port::WIRELESS, Why::Repair(Trigger::Hole), copy));
+                }
                 gap.copies += 1;
                 counts.copies += 1;
             }
@@ -271,7 +288,7 @@ impl<P: Clone> Flow<P> {
             return Given::Passed;
         }
         let before = case.last;
-        let is_answer = case.is_answer(now, rtt);
+        let is_answer = self.acts() && case.is_answer(now, rtt);
         let mut storm = false;
         match change(before, len) {
             Change::Longer => {
@@ -289,7 +306,7 @@ impl<P: Clone> Flow<P> {
                     let mut is_early = false;
                     if let Some([first, last]) = case.close(now, rtt) {
                         // Before a copy can have arrived, only the original can close the gap.
-                        is_early = self.hop.is_early(first);
+                        is_early = if self.acts() { self.hop.is_early(first) } else { first < rtt };
                         if is_answer {
                             self.hop.on_repair(last);
                         }
@@ -298,10 +315,10 @@ impl<P: Clone> Flow<P> {
                         self.lengths.observe(len);
                         if is_early {
                             counts.reordered += 1;
-                            self.judge.record_reordering(now, self.copies.next());
+                            self.judge.record_reordering(now, self.copies.next(), counts);
                         } else {
                             counts.repaired += 1;
-                            self.judge.record(now, true, self.copies.next());
+                            self.judge.record(now, true, self.copies.next(), counts);
                         }
                         out.push_back((Port::WIRED, Why::Given, packet));
                         released(case, out);
@@ -311,21 +328,21 @@ impl<P: Clone> Flow<P> {
             }
             Change::Control => {}
         }
-        counts.held += 1;
-        let has_space = case.hold(packet);
+        let (given, has_space) = self.keep(&mut case, packet, out, counts);
         self.case = Some(case);
         if storm || !has_space {
-            self.fail(now, out);
+            counts.count(Reason::Storm);
+            self.fail(now, out, counts);
             self.judge.pause(now + STORM);
         }
-        Given::Held
+        given
     }
 
     /// Ends the case without a repair.
-    fn fail(&mut self, now: Instant, out: &mut Out<P>) {
+    fn fail(&mut self, now: Instant, out: &mut Out<P>, counts: &mut Counts) {
         if let Some(case) = &self.case {
             self.lengths.accept(case.last);
-            if self.judge.record(now, false, self.copies.next()) {
+            if self.judge.record(now, false, self.copies.next(), counts) {
                 self.hop.restart();
             }
         }
@@ -345,7 +362,7 @@ impl<P: Clone> Flow<P> {
             self.copies.clear();
         }
         let Some(mut case) = self.case.take() else { return };
-        let overdue = self.hop.overdue(self.hold).unwrap_or(Duration::MAX);
+        let overdue = self.overdue();
         let mut failed = now >= case.until;
         for at in 0..case.gaps.len() {
             let mut gap = case.gaps[at];
@@ -364,7 +381,7 @@ impl<P: Clone> Flow<P> {
         }
         self.case = Some(case);
         if failed {
-            self.fail(now, out);
+            self.fail(now, out, counts);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Switch of a flow: its cases must end in repairs, otherwise its acknowledgments do not mean what is assumed.
 
+use super::counts::{Counts, Reason};
 use crate::time::{Duration, Instant};
 
 /// Number of cases that are judged together.
@@ -39,22 +40,26 @@ impl Judge {
         self.until = Some(self.until.map_or(until, |own| own.max(until)));
     }
 
-    /// Never opens a case again.
-    pub const fn stop(&mut self) {
+    /// Never opens a case again: the client acknowledges too rarely.
+    pub const fn stop(&mut self, counts: &mut Counts) {
+        if !self.for_good {
+            counts.count(Reason::RareAcks);
+        }
         self.for_good = true;
     }
 
     /// Records a case whose gap was a reordered datagram.
-    pub fn record_reordering(&mut self, now: Instant, sent: u64) {
+    pub fn record_reordering(&mut self, now: Instant, sent: u64, counts: &mut Counts) {
         self.reordered += 1;
         if self.reordered >= MOST_REORDERED && self.reordered > self.repaired {
-            self.fail(now);
+            self.fail(now, Reason::Reordering, counts);
         } else {
-            self.record(now, false, sent);
+            self.record(now, false, sent, counts);
         }
     }
 
-    fn fail(&mut self, now: Instant) {
+    fn fail(&mut self, now: Instant, reason: Reason, counts: &mut Counts) {
+        counts.count(reason);
         self.failures += 1;
         self.for_good |= self.failures >= MOST_FAILURES;
         self.pause(now + PASS * (1 << (2 * self.failures.min(MOST_FAILURES) - 2)));
@@ -63,12 +68,14 @@ impl Judge {
 
     /// Records the result of a case, at which `sent` datagrams had been sent to the hop. Returns whether none of the
     /// first half was repaired, so that the estimates behind them are to be made anew.
-    pub fn record(&mut self, now: Instant, repaired: bool, sent: u64) -> bool {
+    pub fn record(&mut self, now: Instant, repaired: bool, sent: u64, counts: &mut Counts) -> bool {
         self.cases += 1;
         self.repaired += u32::from(repaired);
         if self.cases >= CASES {
-            if self.repaired < LEAST_REPAIRED || sent.saturating_sub(self.since) < LEAST_SENT {
-                self.fail(now);
+            if self.repaired < LEAST_REPAIRED {
+                self.fail(now, Reason::Unconfirmed, counts);
+            } else if sent.saturating_sub(self.since) < LEAST_SENT {
+                self.fail(now, Reason::Frequent, counts);
             } else {
                 self.failures = 0;
             }

@@ -7,6 +7,7 @@
 
 mod case;
 mod copies;
+mod counts;
 mod flow;
 mod hop_time;
 mod judge;
@@ -16,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 
 use self::copies::Sent;
-pub use self::flow::Counts;
+pub use self::counts::{Counts, Reason};
 use self::flow::{Flow, Given, Out};
 use super::flow_table::FlowTable;
 use crate::event::Event;
@@ -25,9 +26,22 @@ use crate::packet::{Body, FlowId, HeaderForm, Integrity, Packet};
 use crate::rate::Rate;
 use crate::time::{Duration, Instant};
 
+/// Conduct of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Conduct {
+    /// Holds acknowledgments and sends copies.
+    #[default]
+    Repair,
+    /// Passes everything at once, and counts the cases that it would have opened. The sender's own retransmissions
+    /// confirm them.
+    Observe,
+}
+
 /// Limits of the repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicSnoopConfig {
+    /// Conduct towards all connections.
+    pub conduct: Conduct,
     /// Maximum number of connections with state; the least recently used one is evicted first.
     pub flows: usize,
     /// Maximum bytes of copies of a connection.
@@ -55,7 +69,8 @@ impl QuicSnoopConfig {
             Some(_) => 4,
             None => usize::MAX,
         };
-        Self { flows: 16_384, copies: 256 << 10, cache: 16 << 20, hold: Duration::from_millis(25), queue, rate }
+        let (conduct, hold) = (Conduct::Repair, Duration::from_millis(25));
+        Self { conduct, flows: 16_384, copies: 256 << 10, cache: 16 << 20, hold, queue, rate }
     }
 }
 
@@ -93,6 +108,18 @@ impl<P: Clone> QuicSnoop<P> {
             bytes: 0,
             waiting: 0,
             counts: Counts::default(),
+        }
+    }
+
+    /// Sets the limits on memory, for all connections.
+    pub fn set_cache(&mut self, cache: u64) {
+        self.config.cache = cache;
+    }
+
+    /// Removes all connections. What is held of them is to be sent.
+    pub fn clear(&mut self) {
+        while let Some(oldest) = self.flows.oldest() {
+            self.evict(oldest);
         }
     }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use lasthop_gateway::daemon::control::{Effect, GatewayStatus, OfRule, Report, RulesState, Status, Suspended};
-use lasthop_gateway::daemon::snapshot::{PacketCounters, RelaySide, RelaySnapshot, RoundTrips, RuleSnapshot};
+use lasthop_gateway::daemon::snapshot::{
+    PacketCounters, QuicSnapshot, RelaySide, RelaySnapshot, RoundTrips, RuleSnapshot,
+};
 use lasthop_scenario::one_line;
 use lasthop_study::promise::{Beside, Promise};
 use serde_json::json;
@@ -35,8 +37,11 @@ pub fn status(answer: &Status, before: Option<&Status>) -> String {
             }
             continue;
         }
-        let losses = losses(&rule.mode, &effect, figures.dup_acks_suppressed);
-        let details = [losses, round_trips(&effect), gain(&compared(rule, &effect))];
+        let mut details = match &figures.quic {
+            Some(quic) => of_quic(quic),
+            None => vec![losses(&rule.mode, &effect, figures.dup_acks_suppressed), round_trips(&effect)],
+        };
+        details.push(gain(&compared(rule, &effect)));
         lines.extend(details.into_iter().chain(guarded(&figures)).map(|detail| format!("  {detail}")));
     }
     lines.extend(more.split.as_ref().map(relay));
@@ -113,7 +118,9 @@ pub fn report(answer: &Report, promise: Option<&Promise>) -> String {
         if let Some(promise) = promise {
             let _ = writeln!(text, "  {}", Beside::of_rule(&json!(rule), promise).words());
         }
-        if !splits(rule) {
+        if let Some(quic) = &effect.quic {
+            of_quic(quic).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        } else if !splits(rule) {
             let _ = writeln!(text, "  {}\n  {}", losses(&rule.mode, &effect, 0), round_trips(&effect));
         }
     }
@@ -202,6 +209,36 @@ fn losses(mode: &str, effect: &Effect, suppressed: u64) -> String {
         let _ = write!(text, "; {suppressed} duplicate acknowledgments suppressed");
     }
     text
+}
+
+/// Describes the repair of QUIC, and why connections were passed.
+fn of_quic(quic: &QuicSnapshot) -> Vec<String> {
+    let QuicSnapshot { treated, untreated, unseen, aggregated } = quic;
+    let mut lines = vec![format!(
+        "{} of {} repaired, {}, {} held",
+        treated.repaired,
+        count(treated.cases as usize, "loss case"),
+        count(treated.copies as usize, "copy").replace("copys", "copies"),
+        count(treated.held as usize, "acknowledgment")
+    )];
+    if untreated.cases > 0 {
+        lines.push(format!(
+            "untreated connections: {} of {} confirmed by the sender",
+            untreated.repaired,
+            count(untreated.cases as usize, "loss case")
+        ));
+    }
+    let connections = [
+        (*unseen, "their beginning was not seen (older than the gateway, migrated, or not QUIC)"),
+        (*aggregated, "an offload merges their datagrams"),
+    ];
+    for (connections, why) in connections.into_iter().filter(|(connections, _)| *connections > 0) {
+        lines.push(format!("{} passed: {why}", count(connections as usize, "connection")));
+    }
+    for (_, why, times) in treated.passed.by_reason().into_iter().filter(|(_, _, times)| *times > 0) {
+        lines.push(format!("passed {}, for some time or for good: {why}", count(times as usize, "time")));
+    }
+    lines
 }
 
 fn round_trips(effect: &Effect) -> String {
