@@ -41,7 +41,7 @@ impl Engine {
             self.unmatched += 1;
             return Verdict::Accept;
         };
-        let mtu = self.mtu[usize::from(port.0 & 1) ^ 1].unwrap_or(USUAL_MTU);
+        let mtu = self.mtu.into_iter().flatten().max().unwrap_or(0).max(USUAL_MTU);
         let Some(flow) = self.quic_flows.get_mut(id) else { return Verdict::Accept };
         let treatment = &mut self.treatments[flow.rule];
         treatment.on_packet(port, datagram.total_len());
@@ -52,7 +52,7 @@ impl Engine {
         }
         flow.seen = now;
         let payload = datagram.payload(packet);
-        let is_aggregate = offloaded.size.is_some() || datagram.total_len() > mtu.max(USUAL_MTU);
+        let is_aggregate = offloaded.size.is_some() || datagram.total_len() > mtu;
         let before = flow.progress;
         let begins = flow.take(port, payload, is_aggregate);
         if begins {

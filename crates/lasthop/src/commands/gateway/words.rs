@@ -158,8 +158,8 @@ const TROUBLES: [Trouble<GatewayStatus>; 9] = [
     (|status| status.packets.strangers, "packets from interfaces that no rule names passed untreated"),
     (|status| status.damaged, "segments with a wrong checksum passed untreated"),
     (|status| status.out_of_window, "segments that receivers would reject passed without changing state"),
-    (|status| status.unread, "packets that are not valid TCP segments passed untreated"),
-    (|status| status.unmatched, "segments that match no rule passed untreated"),
+    (|status| status.unread, "packets that are neither valid TCP segments nor datagrams passed untreated"),
+    (|status| status.unmatched, "packets that match no rule passed untreated"),
 ];
 
 fn rules_in_place(rules: &RulesState) -> String {
@@ -218,7 +218,7 @@ fn of_quic(quic: &QuicSnapshot) -> Vec<String> {
         "{} of {} repaired, {}, {} held",
         treated.repaired,
         count(treated.cases as usize, "loss case"),
-        count(treated.copies as usize, "copy").replace("copys", "copies"),
+        if treated.copies == 1 { "1 copy".to_owned() } else { format!("{} copies", treated.copies) },
         count(treated.held as usize, "acknowledgment")
     )];
     if untreated.cases > 0 {
