@@ -92,7 +92,6 @@ def once(args, folder, stack, rtt, loss, arm, seed):
         lab.process.send_signal(signal.SIGINT)
         left = json.loads(lab.process.communicate(timeout=60)[0].strip().splitlines()[-1])
     figures = status["rules"][0]["quic"][arm]
-    note(json.dumps({k: status["rules"][0][k] for k in ("flows_seen","flows_active","quic","treated","untreated","cached_bytes")}) + json.dumps(status["packets"]) + json.dumps([status["unread"], status["unmatched"]]))
     return 8e-6 * (arrived - copied * 1500 * (1 - loss / 100)) / seconds, figures, left["void"]
 
 
