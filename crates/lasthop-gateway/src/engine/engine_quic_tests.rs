@@ -112,7 +112,7 @@ impl World {
         world
     }
 
-    /// Lets the server send datagrams, the hop lose the transmissions `lost`, and the server send them again a round trip
+    /// Lets the server send datagrams, the hop lose the transmissions `lost`, and the server retransmit them a round trip
     /// after it learned of them.
     fn download(&mut self, datagrams: u32, lost: &[usize]) {
         self.lost = lost.iter().copied().collect();
@@ -213,7 +213,7 @@ impl World {
         assert_eq!(packet, original, "unchanged");
         assert!(self.now.since(*since) <= HOLD, "held for {:?}", self.now.since(*since));
         let payload = parse_datagram(packet).unwrap().payload_len;
-        // A lost datagram is sent again once the server learns of it.
+        // The server retransmits a lost datagram once it learns of it.
         if payload > BARE
             && self.arrived.iter().all(|(other, _)| *other < number)
             && let Some(largest) = self.received.last()
