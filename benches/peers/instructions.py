@@ -19,13 +19,14 @@ valgrind.
 import argparse
 import json
 import os
-import platform
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+
+from measure import NO_STRINGS, machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -51,16 +52,6 @@ CASES = [
 ]
 
 
-def processor():
-    """Returns the name of the processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = re.findall(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def command(program, case, runs):
     _, settings, scheme = case
     scenario = os.path.join(ROOT, "scenarios", f"{settings['scenario']}.toml")
@@ -79,7 +70,8 @@ def counted(args, program, case, runs, profile):
     """Returns the instructions that `runs` runs take, and their results."""
     valgrind = shlex.split(args.valgrind) + ["--tool=callgrind", f"--callgrind-out-file={profile}"]
     whole = valgrind + command(program, case, runs)
-    done = subprocess.run(whole, capture_output=True, text=True, check=False)
+    environment = os.environ | {"GLIBC_TUNABLES": NO_STRINGS}
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, check=False)
     collected = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or collected is None:
         sys.exit(f"instructions.py: '{shlex.join(whole)}' ended with status {done.returncode}\n{done.stderr}")
@@ -133,7 +125,7 @@ def main():
             sys.exit(f"instructions.py: {program} not found; {remedy}")
 
     if not args.json:
-        print(f"Instructions a frame on the lossy hop, {args.large} runs less {args.small}, on one thread; {processor()}")
+        print(f"Instructions a frame on the lossy hop, {args.large} runs less {args.small}, on one thread; {machine()['processor']}")
         print(f"{'case':12} {'scenario':14} {'scheme':14} {'frames a run':>12} {'instructions':>12} {'base':>8} {'ratio':>6}  results")
     rows, missed = [], False
     for case in cases:
@@ -152,7 +144,7 @@ def main():
         if not args.json:
             print(line, *hot, sep="\n", flush=True)
     if args.json:
-        print(json.dumps({"processor": processor(), "runs": [args.small, args.large], "cases": rows}, indent=2))
+        print(json.dumps({"processor": machine()["processor"], "runs": [args.small, args.large], "cases": rows}, indent=2))
     return 1 if missed else 0
 
 

@@ -17,7 +17,7 @@ INSTRUCTIONS = re.compile(r"I +refs: +([\d,]+)")
 
 
 def fail(message):
-    sys.exit(f"speed.py: {message}")
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {message}")
 
 
 class Turn(NamedTuple):
