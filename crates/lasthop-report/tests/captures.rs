@@ -6,7 +6,9 @@ use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::time::Instant;
 use lasthop_report::error::ReportError;
 use lasthop_report::pcapng::{CaptureWriter, Points, write_pcapng, write_pcapng_at};
+use lasthop_scenario::Scenario;
 use lasthop_sim::trace::{Record, Trace, What};
+use lasthop_sim::{Recording, run};
 use pcap_parser::Linktype;
 use pcap_parser::pcapng::{Block, EnhancedPacketBlock, OptionCode, PcapNGOption, PcapNGSlice, parse_block_le};
 
@@ -271,4 +273,39 @@ fn a_capture_of_one_point_holds_back_what_is_in_flight() {
         assert_eq!(capture.held_back(), 0);
     }
     assert_eq!(capture.finish(&head).expect("memory takes everything").frames, 1000);
+}
+
+/// A capture of any point never holds back more than an eighth of its records, on links that lose, damage, queue, repair
+/// and code packets: those in flight, and not those whose arrival was left out. The capture is that of the whole trace.
+#[test]
+fn a_capture_of_any_one_point_holds_back_a_small_part_of_a_run() {
+    for (name, scheme, size) in [
+        ("wavelan-wan", "LL-TCP-AWARE", "flows.bulk.size"),
+        ("satellite", "LINK-HYBRID", "flows.download.size"),
+        ("farm-radio", "SNOOP", "flows.download.size"),
+    ] {
+        let scenario = Scenario::builtin(name).expect("it is built in");
+        let scenario = scenario.with_overrides(&[(size, "10 MB"), ("scheme", scheme)]).expect("it holds");
+        let trace = run(&scenario.network(scenario.scheme()).expect("it is a network"), 5, Recording::On).trace;
+        for point in 0..trace.points.len() {
+            let mut streamed = Vec::new();
+            let mut capture = CaptureWriter::begin(&trace, Points::One(point), &mut streamed).expect("a point");
+            let (mut most, mut written) = (0, 0);
+            for record in &trace.records {
+                if usize::from(record.point) == point {
+                    capture.write(&trace, *record).expect("memory takes everything");
+                    written += 1;
+                } else {
+                    capture.leave_out(&trace, record).expect("memory takes everything");
+                }
+                most = most.max(capture.held_back());
+            }
+            let place = &trace.points[point].name;
+            assert!(most * 8 < written, "{name}, {place}: {most} of {written}");
+            capture.finish(&trace).expect("memory takes everything");
+            let mut whole = Vec::new();
+            write_pcapng_at(&trace, point, &mut whole).expect("memory takes everything");
+            assert!(streamed == whole, "{name}, {place}");
+        }
+    }
 }
