@@ -6,16 +6,20 @@ use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::trace::{LossTrace, Sizes, runs};
+use crate::bits::Bits;
+use crate::parallel::{Stop, map};
+use crate::trace::{Form, LossTrace, Sizes};
 
 /// Number of runs of the model.
-const RUNS: u32 = 100;
+const RUNS: usize = 100;
 
 /// Minimum distance from the model's mean, in its standard deviations, for a departure; the value must also lie outside
 /// all runs.
 const FAR: f64 = 4.0;
 
 /// Sizes of blocks in which losses are counted. A trace must have at least [`FEWEST_BLOCKS`] of them.
+///
+/// Each is ten times the one before.
 const BLOCKS: [usize; 3] = [10, 100, 1000];
 const FEWEST_BLOCKS: usize = 20;
 
@@ -73,16 +77,15 @@ impl Adequacy {
 }
 
 /// Compares a trace with a model. The result is incomplete once `stop` has returned true.
-pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: &dyn Fn() -> bool) -> Adequacy {
-    let seen: Vec<bool> = trace.packets().iter().map(|packet| packet.lost).collect();
-    let of_trace = Portrait::of(trace, &seen);
-    let of_model: Vec<Portrait> =
-        (0..RUNS).take_while(|_| !stop()).map(|run| Portrait::of(trace, &simulate(trace, spec, run))).collect();
+pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: Stop<'_>) -> Adequacy {
+    let of_trace = Portrait::of(trace, trace.bits());
+    let run = |run: usize, stop: Stop<'_>| (!stop()).then(|| Portrait::of(trace, &simulate(trace, spec, run as u64)));
+    let of_model: Vec<Portrait> = map(RUNS, stop, run).into_iter().flatten().collect();
     let departures = NAMES.iter().enumerate().filter_map(|(at, what)| {
         let values: Vec<f64> = of_model.iter().filter_map(|portrait| portrait.numbers[at]).collect();
         depart(what, of_trace.numbers[at]?, &values)
     });
-    let mean = |pick: &dyn Fn(&Portrait) -> f64| of_model.iter().map(pick).sum::<f64>() / f64::from(RUNS);
+    let mean = |pick: &dyn Fn(&Portrait) -> f64| of_model.iter().map(pick).sum::<f64>() / RUNS as f64;
     let run_lengths = (0..LONGEST_RUN)
         .map(|at| Beside {
             at: at as u32 + 1,
@@ -90,7 +93,7 @@ pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: &dyn Fn() -> bool) -
             model: mean(&|portrait| portrait.run_lengths[at]),
         })
         .filter(|beside| beside.seen > 0.0 || beside.model >= 0.5);
-    let autocorrelation = LAGS.iter().enumerate().filter(|(_, lag)| **lag < seen.len()).map(|(at, lag)| Beside {
+    let autocorrelation = LAGS.iter().enumerate().filter(|(_, lag)| **lag < trace.len()).map(|(at, lag)| Beside {
         at: *lag as u32,
         seen: of_trace.autocorrelation[at],
         model: mean(&|portrait| portrait.autocorrelation[at]),
@@ -114,12 +117,12 @@ fn depart(what: &'static str, seen: f64, values: &[f64]) -> Option<Departure> {
 }
 
 /// Returns the losses of the model for the trace's packets.
-fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u32) -> Vec<bool> {
+fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u64) -> Bits {
     // Channels begin in the good state, but a trace begins at a random point of a link's life. A channel with states in
     // time forgets its initial state in idle time, one with states in packets over packets.
     const LONG_BEFORE: Duration = Duration::from_secs(1_000_000);
     const PACKETS_BEFORE: u32 = 2000;
-    let mut channel = Channel::new(spec, Root(u64::from(run)).stream("fit"));
+    let mut channel = Channel::new(spec, Root(run).stream("fit"));
     let mut packet = Packet::<()> { body: Body::Datagram { number: 0 }, ..Packet::default() };
     let mut judge = |bytes: u32, start: Instant, end: Instant| {
         packet.len = bytes;
@@ -131,14 +134,11 @@ fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u32) -> Vec<bool> {
         }
     }
     let origin = Instant::ZERO + LONG_BEFORE;
-    trace
-        .packets()
-        .iter()
-        .map(|sent| {
-            let start = origin + sent.at;
-            judge(sent.bytes, start, start + sent.air)
-        })
-        .collect()
+    let lost = |(at, form): (Duration, Form)| {
+        let start = origin + at;
+        judge(form.bytes, start, start + form.air)
+    };
+    trace.timings().map(lost).collect()
 }
 
 /// Metrics that are compared in addition to run lengths and autocorrelation.
@@ -160,48 +160,55 @@ struct Portrait {
 }
 
 impl Portrait {
-    fn of(trace: &LossTrace, losses: &[bool]) -> Self {
-        let runs = runs(losses.iter().copied());
+    fn of(trace: &LossTrace, losses: &Bits) -> Self {
         let mut run_lengths = vec![0.0; LONGEST_RUN];
-        for run in &runs {
-            run_lengths[(*run as usize).min(LONGEST_RUN) - 1] += 1.0;
+        let (mut runs, mut longest) = (0_u64, None);
+        for (_, run) in losses.runs().filter(|(lost, _)| *lost) {
+            run_lengths[(run as usize).min(LONGEST_RUN) - 1] += 1.0;
+            runs += 1;
+            longest = longest.max(Some(run));
         }
-        let lost = losses.iter().filter(|lost| **lost).count() as f64;
+        let lost = losses.ones() as f64;
         let autocorrelation: Vec<f64> = LAGS.iter().map(|lag| autocorrelation(losses, *lag)).collect();
-        let bytes =
-            trace.packets().iter().zip(losses).filter(|(_, lost)| **lost).map(|(packet, _)| f64::from(packet.bytes));
+        let bytes = || losses.positions().map(|at| f64::from(trace.form(at).bytes)).sum::<f64>();
+        let tens = losses.in_blocks(BLOCKS[0]);
+        let hundreds = tenfold(&tens);
+        let thousands = tenfold(&hundreds);
         let numbers = [
             Some(lost),
-            Some(runs.len() as f64),
-            runs.iter().max().map(|run| f64::from(*run)),
+            Some(runs as f64),
+            longest.map(f64::from),
             Some(autocorrelation[0]),
-            variation(losses, BLOCKS[0]),
-            variation(losses, BLOCKS[1]),
-            variation(losses, BLOCKS[2]),
-            (lost > 0.0 && trace.sizes() == Sizes::Several).then(|| bytes.sum::<f64>() / lost),
+            variation(&tens),
+            variation(&hundreds),
+            variation(&thousands),
+            (lost > 0.0 && trace.sizes() == Sizes::Several).then(|| bytes() / lost),
         ];
         Self { numbers, run_lengths, autocorrelation }
     }
 }
 
-/// Returns the standard deviation of the losses in blocks of `block` packets; `None` if the trace has too few blocks.
-fn variation(losses: &[bool], block: usize) -> Option<f64> {
-    let counts: Vec<f64> =
-        losses.chunks_exact(block).map(|block| block.iter().filter(|lost| **lost).count() as f64).collect();
+/// Returns the sums of each ten counts.
+fn tenfold(counts: &[u16]) -> Vec<u16> {
+    counts.chunks_exact(10).map(|counts| counts.iter().sum()).collect()
+}
+
+/// Returns the standard deviation of the losses in blocks; `None` if there are too few blocks.
+fn variation(counts: &[u16]) -> Option<f64> {
     if counts.len() < FEWEST_BLOCKS {
         return None;
     }
-    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-    Some(libm::sqrt(counts.iter().map(|count| (count - mean) * (count - mean)).sum::<f64>() / counts.len() as f64))
+    let mean = counts.iter().copied().map(u64::from).sum::<u64>() as f64 / counts.len() as f64;
+    let apart = |count: &u16| f64::from(*count) - mean;
+    Some(libm::sqrt(counts.iter().map(|count| apart(count) * apart(count)).sum::<f64>() / counts.len() as f64))
 }
 
-fn autocorrelation(losses: &[bool], lag: usize) -> f64 {
+fn autocorrelation(losses: &Bits, lag: usize) -> f64 {
     if lag >= losses.len() {
         return 0.0;
     }
-    let share = losses.iter().filter(|lost| **lost).count() as f64 / losses.len() as f64;
-    let both =
-        losses.iter().zip(&losses[lag..]).filter(|(a, b)| **a && **b).count() as f64 / (losses.len() - lag) as f64;
+    let share = losses.ones() as f64 / losses.len() as f64;
+    let both = losses.pairs(lag) as f64 / (losses.len() - lag) as f64;
     let variance = share * (1.0 - share);
     if variance > 0.0 { (both - share * share) / variance } else { 0.0 }
 }

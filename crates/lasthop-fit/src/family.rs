@@ -4,8 +4,9 @@ use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::time::Duration;
 
 use crate::optimum::{maximise, standard_errors};
-use crate::states::{ByPacket, ByTime};
-use crate::trace::{Clock, LossTrace, Sent, Sizes};
+use crate::parallel::{Stop, map};
+use crate::states::{ByPacket, ByTime, Timed};
+use crate::trace::{Clock, LossTrace, Sizes, Tally};
 
 /// A family of channel models, named as scenarios name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
@@ -105,9 +106,6 @@ impl Fit {
     }
 }
 
-/// Function that returns true once the result is no longer wanted.
-type Stop<'a> = &'a dyn Fn() -> bool;
-
 /// Wraps `likelihood` so that it returns NaN once `stop` returns true.
 fn wanted(stop: Stop<'_>, likelihood: impl Fn(&[f64]) -> f64) -> impl Fn(&[f64]) -> f64 {
     move |at| if stop() { f64::NAN } else { likelihood(at) }
@@ -122,13 +120,11 @@ pub(crate) fn fits(trace: &LossTrace, stop: Stop<'_>) -> Vec<Fit> {
         return vec![Fit::none()];
     }
     let mut fits = vec![uniform(trace)];
-    if trace.lost() == trace.packets().len() as u64 {
+    if trace.lost() == trace.len() as u64 {
         return fits;
     }
-    fits.extend(exponential(trace, stop));
-    fits.extend(two_state_packet(trace, stop));
-    fits.extend(two_state(trace, stop));
-    fits.extend(burst(trace, stop));
+    let families = [exponential, two_state_packet, two_state, burst];
+    fits.extend(map(families.len(), stop, |at, stop| families[at](trace, stop)).into_iter().flatten());
     fits.retain(|fit| fit.aic.is_finite());
     fits
 }
@@ -153,7 +149,7 @@ pub(crate) fn share(key: &'static str, value: f64, interval: Option<[f64; 2]>) -
 }
 
 fn uniform(trace: &LossTrace) -> Fit {
-    uniform_of(trace.lost() as f64, trace.packets().len() as f64)
+    uniform_of(trace.lost() as f64, trace.len() as f64)
 }
 
 /// Fits the uniform model to `lost` packets in `all`.
@@ -174,26 +170,28 @@ fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     if trace.sizes() == Sizes::One {
         return None;
     }
-    let (parameter, log_likelihood) = distance(trace.packets(), stop);
+    let (parameter, log_likelihood) = distance(&trace.tallies(), stop);
     let spec = ErrorSpec::Exponential { mean_bytes: parameter.value, frames: Frames::All };
     Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, log_likelihood))
 }
 
 /// Returns the mean distance in bytes between the errors that destroyed the lost ones of `packets`, and its
 /// log-likelihood.
-fn distance(packets: &[Sent], stop: Stop<'_>) -> (Parameter, f64) {
-    let likelihood = wanted(stop, |at| packets.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum());
-    let bytes: f64 = packets.iter().map(|packet| f64::from(packet.bytes)).sum();
-    let lost = packets.iter().filter(|packet| packet.lost).count().max(1) as f64;
+fn distance(packets: &[Tally], stop: Stop<'_>) -> (Parameter, f64) {
+    let likelihood = wanted(stop, |at| packets.iter().map(|tally| of_size(tally, libm::exp(at[0]))).sum());
+    let bytes: f64 = packets.iter().map(|tally| f64::from(tally.bytes) * tally.packets() as f64).sum();
+    let lost = packets.iter().map(|tally| tally.lost).sum::<u64>().max(1) as f64;
     let best = maximise(&likelihood, &[libm::log(bytes / lost)]);
     let interval = intervals(&likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
     let value = libm::exp(best.at[0]);
     (Parameter { key: "mean_bytes", unit: Unit::Bytes, value, interval }, best.value)
 }
 
-fn per_byte(packet: &Sent, mean: f64) -> f64 {
-    let errors = f64::from(packet.bytes) / mean;
-    if packet.lost { libm::log(-libm::expm1(-errors)) } else { -errors }
+/// Returns the log-likelihood of the packets of one size if errors are `mean` bytes apart.
+fn of_size(packets: &Tally, mean: f64) -> f64 {
+    let errors = f64::from(packets.bytes) / mean;
+    let part = |count: u64, log: f64| if count == 0 { 0.0 } else { count as f64 * log };
+    part(packets.lost, libm::log(-libm::expm1(-errors))) + part(packets.arrived, -errors)
 }
 
 /// Minimum extent of an interval, as a factor to either side, that carries no information; for probabilities, odds.
@@ -230,19 +228,27 @@ struct Transitions {
 }
 
 impl Transitions {
-    fn of(packets: &[Sent]) -> Self {
+    fn of(trace: &LossTrace) -> Self {
         let mut counts = Self::default();
-        for pair in packets.windows(2) {
-            match (pair[0].lost, pair[1].lost) {
-                (false, now) => {
-                    counts.from_good += 1.0;
-                    counts.to_bad += f64::from(u8::from(now));
-                }
-                (true, now) => {
-                    counts.from_bad += 1.0;
-                    counts.to_good += f64::from(u8::from(!now));
-                }
-            }
+        for (lost, length) in trace.bits().runs() {
+            // The last packet of a run is followed by the first one of the next.
+            let [from, changes] = if lost {
+                [&mut counts.from_bad, &mut counts.to_good]
+            } else {
+                [&mut counts.from_good, &mut counts.to_bad]
+            };
+            *from += f64::from(length);
+            *changes += 1.0;
+        }
+        // No packet follows the last one.
+        if let Some(last) = trace.len().checked_sub(1) {
+            let [from, changes] = if trace.bits().get(last) {
+                [&mut counts.from_bad, &mut counts.to_good]
+            } else {
+                [&mut counts.from_good, &mut counts.to_bad]
+            };
+            *from -= 1.0;
+            *changes -= 1.0;
         }
         counts
     }
@@ -250,11 +256,11 @@ impl Transitions {
 
 /// Fits Gilbert's and Elliott's models with two, three and four parameters; returns the best by AIC.
 fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
-    let packets = trace.packets();
-    let counts = Transitions::of(packets);
+    let counts = Transitions::of(trace);
     if counts.to_bad == 0.0 || counts.to_good == 0.0 {
         return None;
     }
+    let steps = ByPacket::steps(trace.bits());
     let simple = ByPacket {
         good_to_bad: counts.to_bad / counts.from_good,
         bad_to_good: counts.to_good / counts.from_bad,
@@ -263,19 +269,19 @@ fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     };
     let known =
         [Some(wilson(counts.to_bad, counts.from_good)), Some(wilson(counts.to_good, counts.from_bad)), None, None];
-    let first = packet_fit(simple, known, 2, simple.log_likelihood(packets));
+    let first = packet_fit(simple, known, 2, simple.log_likelihood(&steps));
     let model = |at: &[f64]| ByPacket {
         good_to_bad: logistic(at[0]),
         bad_to_good: logistic(at[1]),
         bad_loss: logistic(at[2]),
         good_loss: at.get(3).map_or(0.0, |&x| logistic(x)),
     };
-    let likelihood = wanted(stop, |at| model(at).log_likelihood(packets));
+    let likelihood = wanted(stop, |at| model(at).log_likelihood(&steps));
     // A bad state that does not lose all packets lasts longer than a run of losses.
     let mut start = vec![logit(simple.good_to_bad / 2.0), logit(simple.bad_to_good / 2.0), logit(0.5)];
     let third = maximise(&likelihood, &start);
     start.clone_from(&third.at);
-    start.push(logit(trace.lost() as f64 / packets.len() as f64 / 10.0));
+    start.push(logit(trace.lost() as f64 / trace.len() as f64 / 10.0));
     let fourth = maximise(&likelihood, &start);
     let hidden = [third, fourth].into_iter().map(|best| {
         let ends = intervals(&likelihood, &best.at);
@@ -324,21 +330,22 @@ pub(crate) const ALL: f64 = 1e3;
 
 /// Fits states in time with two, three and four parameters; returns the best by AIC.
 fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
-    let packets = trace.packets();
-    let counts = Transitions::of(packets);
+    let counts = Transitions::of(trace);
     if trace.clock() == Clock::Unknown || counts.to_bad == 0.0 || counts.to_good == 0.0 {
         return None;
     }
-    let span = packets.last()?.at.as_secs_f64() - packets[0].at.as_secs_f64();
-    let spacing = (span / packets.len() as f64).max(1e-9);
-    let mean_bits = 8.0 * packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>() / packets.len() as f64;
+    let span = trace.duration().as_secs_f64();
+    let spacing = (span / trace.len() as f64).max(1e-9);
+    let bytes: f64 = trace.tallies().iter().map(|tally| f64::from(tally.bytes) * tally.packets() as f64).sum();
+    let mean_bits = 8.0 * bytes / trace.len() as f64;
     let model = |at: &[f64]| ByTime {
         good: libm::exp(at[0]),
         bad: libm::exp(at[1]),
         bad_errors: at.get(2).map_or(ALL, |&x| libm::exp(x).min(ALL)),
         good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x).min(ALL)),
     };
-    let likelihood = wanted(stop, |at| model(at).log_likelihood(packets));
+    let packets = Timed::of(trace);
+    let likelihood = wanted(stop, |at| model(at).log_likelihood(&packets));
     let mut start = vec![
         libm::log(spacing * counts.from_good / counts.to_bad),
         libm::log((spacing * counts.from_bad / counts.to_good).max(spacing / 2.0)),
@@ -392,18 +399,17 @@ fn time_fit(model: ByTime, ends: &[Option<[f64; 2]>], free: u32, log_likelihood:
 /// Fits runs of a constant length, of which several may adjoin. The first and the last run may be cut off by the
 /// trace's ends.
 fn burst(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
-    let packets = trace.packets();
     let mut whole = trace.runs();
-    if packets.last()?.lost {
+    if trace.bits().get(trace.len() - 1) {
         whole.pop();
     }
-    if packets[0].lost && !whole.is_empty() {
+    if trace.bits().get(0) && !whole.is_empty() {
         whole.remove(0);
     }
     let divisor = whole.iter().copied().reduce(greatest_common_divisor)?;
     (2..=divisor)
         .filter(|length| divisor % length == 0)
-        .map(|length| burst_of(packets, length, stop))
+        .map(|length| burst_of(trace, length, stop))
         .reduce(|best, fit| if fit.aic < best.aic { fit } else { best })
 }
 
@@ -411,18 +417,17 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-fn burst_of(packets: &[Sent], length: u32, stop: Stop<'_>) -> Fit {
+fn burst_of(trace: &LossTrace, length: u32, stop: Stop<'_>) -> Fit {
     // Count only packets that decide: those within a burst are lost in any case.
-    let mut deciding = Vec::new();
     let mut taken = 0;
-    for packet in packets {
-        if packet.lost && taken > 0 {
+    let deciding = trace.tallies_of(|lost| {
+        if lost && taken > 0 {
             taken -= 1;
-            continue;
+            return false;
         }
-        taken = if packet.lost { length - 1 } else { 0 };
-        deciding.push(*packet);
-    }
+        taken = if lost { length - 1 } else { 0 };
+        true
+    });
     let (mean, log_likelihood) = distance(&deciding, stop);
     let spec = ErrorSpec::Burst { mean_bytes: mean.value, packets: length, frames: Frames::All };
     let packets = Parameter { key: "packets", unit: Unit::Packets, value: f64::from(length), interval: None };

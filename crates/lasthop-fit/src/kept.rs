@@ -5,7 +5,7 @@ use lasthop_proto::time::Duration;
 
 use crate::CLEARLY_BETTER;
 use crate::family::{Family, Fit, of_time};
-use crate::states::ByTime;
+use crate::states::{ByTime, Timed};
 use crate::trace::{Clock, LossTrace};
 
 /// Model that is kept in addition to the chosen one.
@@ -82,17 +82,18 @@ const fn contains(family: Family, chosen: Family) -> bool {
 /// Returns the model with states in time and the same loss whose bad periods are the longest with a likelihood close to
 /// `independent`, that of independent losses.
 fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Option<Fit> {
-    let lost = trace.lost() as f64 / trace.packets().len() as f64;
+    let lost = trace.lost() as f64 / trace.len() as f64;
     if !(0.0..1.0).contains(&lost) || lost == 0.0 {
         return None;
     }
     let model =
         |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
-    let allowed = |bad: f64| model(bad).log_likelihood(trace.packets()) >= independent - WITHIN;
+    let packets = Timed::of(trace);
+    let allowed = |bad: f64| model(bad).log_likelihood(&packets) >= independent - WITHIN;
     // From far above the spacing, where neighbours are correlated, to far below it.
     let steps = (-8..=8).rev().map(|step| spacing * libm::exp2(f64::from(step) / 2.0));
     let bad = steps.into_iter().find(|&bad| allowed(bad))?;
-    Some(of_time(model(bad), model(bad).log_likelihood(trace.packets())))
+    Some(of_time(model(bad), model(bad).log_likelihood(&packets)))
 }
 
 /// Describes the properties that the trace cannot show, if it has losses.

@@ -8,12 +8,15 @@
 //! The crate does no I/O and reads no clock; the same trace gives the same result to the byte.
 
 mod adequacy;
+mod bits;
+mod chain;
 mod counts;
 mod family;
 pub mod irtt;
 mod kept;
 pub mod measurement;
 mod optimum;
+mod parallel;
 pub mod probe;
 pub mod read;
 pub mod scenario;
@@ -81,9 +84,10 @@ pub fn fit(trace: &LossTrace) -> Option<Report> {
 }
 
 /// Like [`fit`], but also returns `None` if `stop` returns true before the end. `stop` is called for each pass over the
-/// trace.
+/// trace, by the calling thread only. The work is shared by as many threads as there are cores; the result does not
+/// depend on their number.
 pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> {
-    if trace.packets().is_empty() {
+    if trace.is_empty() {
         return None;
     }
     let mut fits = family::fits(trace, stop);
@@ -104,7 +108,7 @@ pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> 
     fits.insert(0, first);
     let runs = trace.runs();
     let report = Report {
-        packets: trace.packets().len() as u64,
+        packets: trace.len() as u64,
         lost: trace.lost(),
         mean_run: if runs.is_empty() { 0.0 } else { trace.lost() as f64 / runs.len() as f64 },
         longest_run: runs.iter().copied().max().unwrap_or(0),

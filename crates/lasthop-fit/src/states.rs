@@ -3,53 +3,11 @@
 //!
 //! The forward algorithm: the probabilities of the two states, given the packets so far, are propagated from packet to
 //! packet; the likelihood is the product of the probabilities of each packet's fate. The chain is in its stationary
-//! state when a trace begins.
+//! state when a trace begins. Runs of packets with the same transitions are propagated at once ([`crate::chain`]).
 
-use crate::trace::Sent;
-
-/// Probabilities of good and bad.
-type Chances = [f64; 2];
-/// Transition matrix from the row's state to the column's.
-type Matrix = [[f64; 2]; 2];
-
-fn apply(chances: Chances, matrix: &Matrix) -> Chances {
-    [chances[0] * matrix[0][0] + chances[1] * matrix[1][0], chances[0] * matrix[0][1] + chances[1] * matrix[1][1]]
-}
-
-/// Two-state chain.
-trait Chain {
-    /// Returns the initial probabilities of the states.
-    fn stationary(&self) -> Chances;
-    /// Returns the transitions between two packets, if there are any.
-    fn between(&mut self, previous: &Sent, packet: &Sent) -> Option<Matrix>;
-    /// Returns the transitions while a packet is sent, if it survives and if it is lost.
-    fn during(&mut self, packet: &Sent) -> (Matrix, Matrix);
-}
-
-fn log_likelihood(chain: &mut impl Chain, packets: &[Sent]) -> f64 {
-    // Below this, the product is moved into the logarithm.
-    const SMALL: f64 = 1e-200;
-    let mut chances = chain.stationary();
-    let mut log = 0.0;
-    let mut previous: Option<&Sent> = None;
-    for packet in packets {
-        if let Some(matrix) = previous.and_then(|previous| chain.between(previous, packet)) {
-            chances = apply(chances, &matrix);
-        }
-        let (survives, dies) = chain.during(packet);
-        chances = apply(chances, if packet.lost { &dies } else { &survives });
-        let sum = chances[0] + chances[1];
-        if sum < SMALL {
-            if sum <= 0.0 {
-                return f64::NEG_INFINITY;
-            }
-            log += libm::log(sum);
-            chances = [chances[0] / sum, chances[1] / sum];
-        }
-        previous = Some(packet);
-    }
-    log + libm::log(chances[0] + chances[1])
-}
+use crate::bits::Bits;
+use crate::chain::{Chances, Forward, Matrix, Steps, product};
+use crate::trace::{Form, LossTrace};
 
 /// States by packet: the current state decides on loss, then it may change.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,7 +19,8 @@ pub(crate) struct ByPacket {
 }
 
 impl ByPacket {
-    pub(crate) fn log_likelihood(self, packets: &[Sent]) -> f64 {
+    /// Returns the log-likelihood of losses, whose steps are [`Self::steps`].
+    pub(crate) fn log_likelihood(self, steps: &Steps) -> f64 {
         // Transitions from the current state for packets with this fate.
         let matrix = |good: f64, bad: f64| {
             [
@@ -69,36 +28,20 @@ impl ByPacket {
                 [bad * self.bad_to_good, bad * (1.0 - self.bad_to_good)],
             ]
         };
-        let mut chain = PacketChain {
-            stationary: stationary(self.good_to_bad, self.bad_to_good),
-            survives: matrix(1.0 - self.good_loss, 1.0 - self.bad_loss),
-            dies: matrix(self.good_loss, self.bad_loss),
-        };
-        log_likelihood(&mut chain, packets)
+        let survives = matrix(1.0 - self.good_loss, 1.0 - self.bad_loss);
+        let dies = matrix(self.good_loss, self.bad_loss);
+        steps.log_likelihood(stationary(self.good_to_bad, self.bad_to_good), &[survives, dies])
+    }
+
+    /// Returns the steps of a chain over `losses`: of kind 0 for packets that survive, and 1 for lost ones.
+    pub(crate) fn steps(losses: &Bits) -> Steps {
+        Steps::of(|| losses.runs().map(|(lost, count)| (u32::from(lost), count)))
     }
 }
 
 fn stationary(to_bad: f64, to_good: f64) -> Chances {
     let bad = to_bad / (to_bad + to_good);
     [1.0 - bad, bad]
-}
-
-struct PacketChain {
-    stationary: Chances,
-    survives: Matrix,
-    dies: Matrix,
-}
-
-impl Chain for PacketChain {
-    fn stationary(&self) -> Chances {
-        self.stationary
-    }
-    fn between(&mut self, _: &Sent, _: &Sent) -> Option<Matrix> {
-        None
-    }
-    fn during(&mut self, _: &Sent) -> (Matrix, Matrix) {
-        (self.survives, self.dies)
-    }
 }
 
 /// States by time: they last for exponentially distributed times, and bits are hit independently within a state.
@@ -115,13 +58,54 @@ pub(crate) struct ByTime {
 }
 
 impl ByTime {
-    pub(crate) fn log_likelihood(self, packets: &[Sent]) -> f64 {
-        let mut chain = TimeChain {
-            model: self,
-            gap: (f64::NAN, Matrix::default()),
-            frame: (f64::NAN, 0, Matrix::default(), Matrix::default()),
+    pub(crate) fn log_likelihood(self, packets: &Timed<'_>) -> f64 {
+        let start = stationary(1.0 / self.good, 1.0 / self.bad);
+        let mut cache = Cache::default();
+        if let Some(steps) = &packets.steps {
+            let matrix = |[gap, lost]: [bool; 2]| {
+                let fate = cache.during(self, packets.form, lost);
+                if gap { product(&self.between(packets.gap), &fate) } else { fate }
+            };
+            return steps.log_likelihood(start, &Timed::KINDS.map(matrix));
+        }
+        let mut forward = Forward::from(start);
+        let mut ends = None;
+        for ((at, form), lost) in packets.trace.timings().zip(packets.trace.losses()) {
+            let at = at.as_secs_f64();
+            if let Some(gap) = ends.map(|ends: f64| at - ends).filter(|gap| *gap > 0.0) {
+                forward.apply(&cache.between(self, gap));
+            }
+            if !forward.step(&cache.during(self, form, lost)) {
+                return f64::NEG_INFINITY;
+            }
+            ends = Some(at + form.air.as_secs_f64());
+        }
+        forward.log_likelihood()
+    }
+
+    /// Returns the transitions in `gap` seconds without packets.
+    fn between(self, gap: f64) -> Matrix {
+        self.exponential([0.0; 2], gap)
+    }
+
+    /// Returns the transitions while a packet is sent: if it survives, and if it is lost.
+    fn during(self, form: Form) -> (Matrix, Matrix) {
+        let air = form.air.as_secs_f64();
+        let bits = 8.0 * f64::from(form.bytes);
+        let (survives, all) = if air > 0.0 {
+            let lost = [self.good_errors * bits / air, self.bad_errors * bits / air];
+            (self.exponential(lost, air), self.exponential([0.0; 2], air))
+        } else {
+            let stays = |errors: f64| libm::exp(-errors * bits);
+            ([[stays(self.good_errors), 0.0], [0.0, stays(self.bad_errors)]], [[1.0, 0.0], [0.0, 1.0]])
         };
-        log_likelihood(&mut chain, packets)
+        let mut dies = all;
+        for (row, of_row) in dies.iter_mut().zip(survives) {
+            for (to, survives) in row.iter_mut().zip(of_row) {
+                *to = (*to - survives).max(0.0);
+            }
+        }
+        (survives, dies)
     }
 
     /// Returns `exp(M t)`, where `M` has the transition rates minus the loss rates of each state, both per second.
@@ -143,49 +127,59 @@ impl ByTime {
     }
 }
 
-/// Chain that caches the last gap and the last frame: probes are often evenly spaced, and of one size.
-struct TimeChain {
-    model: ByTime,
-    gap: (f64, Matrix),
-    frame: (f64, u32, Matrix, Matrix),
+/// Packets with times. Those at even times, with one size, are summarised as steps of equal transitions.
+pub(crate) struct Timed<'t> {
+    trace: &'t LossTrace,
+    /// Steps by kind, an index into [`Self::KINDS`].
+    steps: Option<Steps>,
+    /// Seconds between packets, and their form, if there are steps.
+    gap: f64,
+    form: Form,
 }
 
-impl Chain for TimeChain {
-    fn stationary(&self) -> Chances {
-        stationary(1.0 / self.model.good, 1.0 / self.model.bad)
+impl<'t> Timed<'t> {
+    /// Kinds of steps: preceded by a gap or not, lost or not. Only the first packet has no gap before it.
+    const KINDS: [[bool; 2]; 4] = [[true, false], [true, true], [false, false], [false, true]];
+
+    /// Summarises a trace that is not empty.
+    pub(crate) fn of(trace: &'t LossTrace) -> Self {
+        let form = trace.form(0);
+        let Some(interval) = trace.even_interval() else { return Self { trace, steps: None, gap: 0.0, form } };
+        let gap = interval.as_nanos().saturating_sub(form.air.as_nanos()) as f64 / 1e9;
+        let steps = Steps::of(|| {
+            trace.bits().runs().enumerate().flat_map(move |(at, (lost, count))| {
+                let alone = u32::from(at == 0 && gap > 0.0);
+                let [with_gap, without] = if gap > 0.0 { [0, 2] } else { [2, 2] };
+                [(without + u32::from(lost), alone), (with_gap + u32::from(lost), count - alone)]
+            })
+        });
+        Self { trace, steps: Some(steps), gap, form }
+    }
+}
+
+/// Transitions in the last gap and during the last packet: probes are often evenly spaced, and of one size.
+#[derive(Default)]
+struct Cache {
+    gap: Option<(f64, Matrix)>,
+    frame: Option<(Form, Matrix, Matrix)>,
+}
+
+impl Cache {
+    fn between(&mut self, model: ByTime, gap: f64) -> Matrix {
+        match self.gap {
+            Some((known, matrix)) if known == gap => matrix,
+            _ => self.gap.insert((gap, model.between(gap))).1,
+        }
     }
 
-    fn between(&mut self, previous: &Sent, packet: &Sent) -> Option<Matrix> {
-        let ends = previous.at.as_secs_f64() + previous.air.as_secs_f64();
-        let gap = packet.at.as_secs_f64() - ends;
-        if gap <= 0.0 {
-            return None;
-        }
-        if gap != self.gap.0 {
-            self.gap = (gap, self.model.exponential([0.0; 2], gap));
-        }
-        Some(self.gap.1)
-    }
-
-    fn during(&mut self, packet: &Sent) -> (Matrix, Matrix) {
-        let air = packet.air.as_secs_f64();
-        if (air, packet.bytes) != (self.frame.0, self.frame.1) {
-            let bits = 8.0 * f64::from(packet.bytes);
-            let (survives, all) = if air > 0.0 {
-                let lost = [self.model.good_errors * bits / air, self.model.bad_errors * bits / air];
-                (self.model.exponential(lost, air), self.model.exponential([0.0; 2], air))
-            } else {
-                let stays = |errors: f64| libm::exp(-errors * bits);
-                ([[stays(self.model.good_errors), 0.0], [0.0, stays(self.model.bad_errors)]], [[1.0, 0.0], [0.0, 1.0]])
-            };
-            let mut dies = all;
-            for (row, of_row) in dies.iter_mut().zip(survives) {
-                for (to, survives) in row.iter_mut().zip(of_row) {
-                    *to = (*to - survives).max(0.0);
-                }
+    fn during(&mut self, model: ByTime, form: Form, lost: bool) -> Matrix {
+        let (_, survives, dies) = match self.frame {
+            Some(known) if known.0 == form => known,
+            _ => {
+                let (survives, dies) = model.during(form);
+                *self.frame.insert((form, survives, dies))
             }
-            self.frame = (air, packet.bytes, survives, dies);
-        }
-        (self.frame.2, self.frame.3)
+        };
+        if lost { dies } else { survives }
     }
 }

@@ -379,7 +379,7 @@ impl Found {
 fn overtaken(trace: &LossTrace, jitter: Spread) -> f64 {
     let mut stream = Root(1).stream("fit/order");
     let (mut latest, mut behind, mut arrived) = (f64::NEG_INFINITY, 0_u64, 0_u64);
-    for packet in trace.packets().iter().filter(|packet| !packet.lost) {
+    for packet in trace.iter().filter(|packet| !packet.lost) {
         let at = (packet.at.as_secs_f64() + packet.air.as_secs_f64()) * 1e3 + jitter.draw(&mut stream);
         arrived += 1;
         behind += u64::from(at < latest);

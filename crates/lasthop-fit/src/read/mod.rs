@@ -121,7 +121,7 @@ pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
     }
 }
 
-/// Reads a text with at most `most` packets, which take 40 bytes of memory each. `interval` is the time between packets
+/// Reads a text with at most `most` packets. `interval` is the time between packets
 /// if the text has no times; times in the text take precedence.
 ///
 /// # Errors
@@ -130,10 +130,12 @@ pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
 pub fn reading(text: &str, most: usize, interval: Option<Duration>) -> Result<Reading, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
-    let reading = if first.starts_with('{') {
+    let mut reading = if first.starts_with('{') {
         json(text, most)?
     } else if first.split(',').any(|name| name.trim() == "lost") {
         Reading::of_trace(table::table(text, most)?, Form::Table, Seen::default())
+    } else if table::is_digits(first) {
+        Reading::of_trace(table::digits(text, most)?, Form::Digits, Seen::default())
     } else if fping::is_fping(text) {
         fping::read(text, most, interval)?
     } else if ping::is_ping(text) {
@@ -143,14 +145,16 @@ pub fn reading(text: &str, most: usize, interval: Option<Duration>) -> Result<Re
     } else {
         Reading::of_trace(table::digits(text, most)?, Form::Digits, Seen::default())
     };
-    match (&reading.down.losses, interval) {
-        (Losses::Packets(trace), _) if trace.packets().is_empty() => Err(ReadError::Empty),
-        (Losses::Packets(trace), Some(interval)) => {
-            let down = Way { losses: Losses::Packets(trace.clone().at_even_times(interval)), ..reading.down };
-            Ok(Reading { down, ..reading })
+    if let Losses::Packets(trace) = &mut reading.down.losses {
+        if trace.is_empty() {
+            return Err(ReadError::Empty);
         }
-        _ => Ok(reading),
+        if let Some(interval) = interval {
+            let untimed = std::mem::replace(trace, LossTrace::ordered([]));
+            *trace = untimed.at_even_times(interval);
+        }
     }
+    Ok(reading)
 }
 
 /// Returns whether a JSON text is a measurement of losses, and not the report of a probe.

@@ -4,11 +4,18 @@ use lasthop_proto::channel::{BadList, MOST_FRAMES, read_list};
 use lasthop_proto::time::Duration;
 
 use super::{EXPECTED, ReadError, wrong};
-use crate::trace::{LossTrace, Sent};
+use crate::trace::{Builder, LossTrace, Sent};
 
 /// Returns the values of a line, without its comment.
 fn values(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
+}
+
+/// Returns whether a line consists of digits 0 and 1, and a comment.
+pub(super) fn is_digits(line: &str) -> bool {
+    let mut bytes = values(line).bytes();
+    bytes.any(|byte| matches!(byte, b'0' | b'1'))
+        && values(line).bytes().all(|byte| matches!(byte, b'0' | b'1' | b',') || byte.is_ascii_whitespace())
 }
 
 pub(super) fn digits(text: &str, most: usize) -> Result<LossTrace, ReadError> {
@@ -36,7 +43,7 @@ pub(super) fn table(text: &str, most: usize) -> Result<LossTrace, ReadError> {
     let at = |name: &str| names.iter().position(|other| *other == name);
     let lost = at("lost").ok_or_else(|| wrong(number, "missing column lost"))?;
     let columns = Columns { sent: at("sent_s"), bytes: at("bytes"), lost };
-    let mut packets = Vec::new();
+    let mut packets = Builder::new();
     for (number, line) in lines {
         let cells: Vec<&str> = values(line).split(',').map(str::trim).collect();
         if cells.len() != names.len() {
@@ -48,8 +55,8 @@ pub(super) fn table(text: &str, most: usize) -> Result<LossTrace, ReadError> {
         }
     }
     Ok(match columns.sent {
-        Some(_) => LossTrace::timed(packets),
-        None => LossTrace::ordered(packets.into_iter().map(|packet| packet.lost)),
+        Some(_) => packets.finish(),
+        None => LossTrace::ordered(packets.finish().losses()),
     })
 }
 

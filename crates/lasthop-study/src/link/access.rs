@@ -72,14 +72,14 @@ impl<'a> Access<'a> {
     /// Returns a text, in UTF-8 or, with a byte-order mark, in UTF-16 as written by PowerShell. Invalid bytes are
     /// replaced.
     pub(super) fn text(&self, path: &Path) -> io::Result<String> {
-        let text = |bytes: &[u8]| match bytes {
+        let text = |bytes: Vec<u8>| match bytes.as_slice() {
             [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
             [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
-            _ => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::from_utf8(bytes).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned()),
         };
         match self.files {
-            Files::Disk => read_limited(path, LARGEST).map(|bytes| text(&bytes)),
-            Files::Memory(_) => self.named(path).map(text),
+            Files::Disk => read_limited(path, LARGEST).map(text),
+            Files::Memory(_) => self.named(path).map(|bytes| text(bytes.to_vec())),
         }
     }
 

@@ -68,7 +68,7 @@ impl Fitted {
                 // A trace that was read is not empty.
                 let report = fit_unless(&trace, access.stop).ok_or_else(stopped)?;
                 let fits = report.adequacy.fits();
-                let losses = trace.packets().iter().filter(|_| !fits).map(|packet| packet.lost).collect();
+                let losses = trace.losses().filter(|_| !fits).collect();
                 (report, trace.clock(), trace.loss_over_time(SPANS), losses)
             }
             Losses::Counts(counts) => {
