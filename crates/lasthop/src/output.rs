@@ -8,7 +8,7 @@ use lasthop_report::rows::{Rows, write_rows_csv};
 use lasthop_report::rows_parquet::write_rows_parquet;
 use lasthop_scenario::{Scenario, one_line};
 use lasthop_sim::network::{App, Network};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::terminal::{Style, fold, width};
@@ -17,10 +17,11 @@ use crate::terminal::{Style, fold, width};
 const MOST_NAMES: usize = 5;
 
 /// Prints one JSON value.
-pub fn print_json(value: &Value) -> Result<(), Error> {
-    let mut out = stdout().lock();
+pub fn print_json(value: &impl Serialize) -> Result<(), Error> {
+    let mut out = BufWriter::new(stdout().lock());
     serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
-    Ok(writeln!(out)?)
+    writeln!(out)?;
+    Ok(out.flush()?)
 }
 
 /// Returns a scenario's title, highlighted on a terminal.

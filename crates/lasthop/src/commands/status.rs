@@ -106,7 +106,7 @@ pub fn execute(args: &StatusArgs) -> Result<(), Error> {
                 "status": answer.as_ref().ok(), "problem": problem,
             })
         };
-        print_json(&all.iter().map(daemon).collect())?;
+        print_json(&all.iter().map(daemon).collect::<Vec<_>>())?;
     } else {
         let mut out = stdout().lock();
         for (Place { kind, control, .. }, answer) in &all {

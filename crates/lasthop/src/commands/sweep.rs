@@ -11,6 +11,7 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::network::Network;
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::sweep::{Axis, Sweep};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::cli::SweepArgs;
@@ -78,7 +79,7 @@ fn to_screen(args: &SweepArgs, sweep: &Sweep, progress: &Runs) -> Result<(), Err
     })?;
     progress.finish();
     if args.json.json {
-        print_json(&json!(all.rows().iter().map(|row| row_json(&all, row)).collect::<Vec<_>>()))?;
+        print_json(&Objects(&all))?;
     } else if args.csv {
         write_rows_csv(&all, stdout().lock())?;
     } else {
@@ -141,15 +142,37 @@ fn table(rows: &Rows, sweep: &Sweep) -> Table {
     table
 }
 
-fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
-    let value = |value: &Value| match value {
-        Value::Text(text) => json!(text),
-        Value::Float(number) => json!(number),
-        Value::Count(number) => json!(number),
-        Value::Missing => serde_json::Value::Null,
-    };
-    let columns = rows.columns().iter().map(|(name, _)| name.clone());
-    serde_json::Value::Object(columns.zip(row.iter().map(value)).collect())
+/// Rows as a list of objects with the names of the columns.
+struct Objects<'r>(&'r Rows);
+
+impl Serialize for Objects<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.rows().iter().map(|row| Object(self.0, row)))
+    }
+}
+
+/// One row as an object.
+struct Object<'r>(&'r Rows, &'r [Value]);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let names = self.0.columns().iter().map(|(name, _)| name);
+        serializer.collect_map(names.zip(self.1.iter().map(Cell)))
+    }
+}
+
+/// Value of a row.
+struct Cell<'r>(&'r Value);
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Float(number) => serializer.serialize_f64(*number),
+            Value::Count(number) => serializer.serialize_u64(*number),
+            Value::Missing => serializer.serialize_none(),
+        }
+    }
 }
 
 /// File that receives rows as they finish: a line that identifies the sweep, then CSV. It replaces the requested file

@@ -15,7 +15,7 @@ use lasthop_sim::trace::{Record, Trace};
 use lasthop_sim::{Recording, Simulation};
 use lasthop_study::replicate::{Progress, run_seed};
 use lasthop_study::series::{Piece, Sampler};
-use serde_json::{Value, json};
+use serde::Serializer;
 
 use crate::cli::TraceArgs;
 use crate::error::Error;
@@ -198,8 +198,8 @@ impl Lines {
 
 /// Writes an object with the names of the CSV's columns, so that there is one format to document.
 fn write_json(out: &mut impl Write, line: [String; COLUMNS.len()]) -> Result<(), Error> {
-    let fields = COLUMNS.into_iter().map(str::to_owned).zip(line.map(|value| json!(value)));
-    Ok(writeln!(out, "{}", Value::Object(fields.collect()))?)
+    serde_json::Serializer::new(&mut *out).collect_map(COLUMNS.iter().zip(&line)).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
 }
 
 /// Open pcapng file.

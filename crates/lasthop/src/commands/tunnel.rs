@@ -76,7 +76,7 @@ fn keygen(args: &TunnelKeygenArgs) -> Result<(), Error> {
             None => answer.insert(kind.to_owned(), json!(secret)),
         };
         answer.extend(public.map(|public| ("public_key".to_owned(), json!(public))));
-        return print_json(&answer.into());
+        return print_json(&answer);
     }
     let mut out = stdout().lock();
     match (&args.file, public) {
