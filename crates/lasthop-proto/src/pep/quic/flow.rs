@@ -119,7 +119,8 @@ impl<P: Clone> Flow<P> {
             }
         };
         self.count_reply(counts);
-        self.hop.on_ack(now);
+        let is_level = self.case.is_none() && self.lengths.change(len) != Change::Longer;
+        self.hop.on_ack(now, is_level);
         let cause = self.hop.answered(now, &self.copies);
         match self.case.take() {
             Some(case) => self.in_case(now, case, (len, cause), packet, out, counts),
@@ -147,7 +148,7 @@ impl<P: Clone> Flow<P> {
         counts: &mut Counts,
     ) -> Given {
         let level = self.lengths.level();
-        let change = if self.lengths.seen() == 0 { Change::Level } else { change(level, len) };
+        let change = self.lengths.change(len);
         if change == Change::Longer
             && let Some(cause) = cause
             && self.may_open(now, cause, counts)

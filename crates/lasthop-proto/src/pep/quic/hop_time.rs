@@ -24,8 +24,12 @@ const LONGEST_SPACING: Duration = Duration::from_millis(20);
 pub(super) struct HopTime {
     /// Estimate, once there is one.
     rtt: Option<Duration>,
-    /// The estimate from the handshake and bursts.
+    /// Shortest sample from the handshake and bursts. A client's cryptography lengthens the answer to a handshake.
     initial: Option<Duration>,
+    /// Number of bursts that were answered.
+    bursts: u32,
+    /// True once an acknowledgment has revealed a gap.
+    has_gap: bool,
     /// The shortest sample from a repair.
     shortest: Option<Duration>,
     /// Mean deviation of the samples from repairs.
@@ -104,19 +108,30 @@ impl HopTime {
         self.start(first.map(|first| now.since(first)));
     }
 
-    /// Records an acknowledgment. After a silence it answers the second datagram of the burst.
-    pub fn on_ack(&mut self, now: Instant) {
-        let [_, second] = core::mem::take(&mut self.burst);
-        self.start(second.filter(|second| now > *second).map(|second| now.since(second)));
+    /// Records an acknowledgment; `is_level`: it reveals no gap. After a silence it then answers the second datagram of
+    /// the burst, since everything before the silence has been acknowledged.
+    ///
+    /// The burst after the handshake may begin with HANDSHAKE_DONE (RFC 9000 §19.20), which the client acknowledges at
+    /// once. After the first gap a burst may be probes, which are acknowledged at once if they ask for it
+    /// (draft-ietf-quic-ack-frequency, IMMEDIATE_ACK).
+    pub fn on_ack(&mut self, now: Instant, is_level: bool) {
+        let [first, second] = core::mem::take(&mut self.burst);
+        self.has_gap |= !is_level;
+        let may_start = self.initial.is_none() || (!self.has_gap && self.bursts > 0);
+        self.bursts += u32::from(first.is_some());
+        self.start(second.filter(|second| may_start && now > *second).map(|second| now.since(second)));
     }
 
     fn start(&mut self, sample: Option<Duration>) {
         if let Some(sample) = sample
             && sample < LONGEST
-            && self.initial.is_none()
+            && self.initial.is_none_or(|initial| sample < initial)
         {
             self.initial = Some(sample.max(Duration::from_micros(1)));
-            self.rtt = self.initial;
+            // Samples from repairs are exact.
+            if self.repairs == 0 {
+                self.rtt = self.initial;
+            }
         }
     }
 
@@ -163,7 +178,44 @@ impl HopTime {
 
     /// Returns to the first estimate: the present one names the wrong datagrams.
     pub fn restart(&mut self) {
-        let Self { initial, spacing, last_sent, .. } = *self;
-        *self = Self { rtt: initial, initial, spacing, last_sent, ..Self::default() };
+        let Self { initial, bursts, has_gap, spacing, last_sent, .. } = *self;
+        *self = Self { rtt: initial, initial, bursts, has_gap, spacing, last_sent, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    /// Sends two datagrams from `us` on, 1.2 ms apart, and returns the estimate after an acknowledgment `later`.
+    fn burst(hop: &mut HopTime, us: u64, later: u64, is_level: bool) -> Option<Duration> {
+        hop.on_sent(at(us));
+        hop.on_sent(at(us + 1200));
+        hop.on_ack(at(us + later), is_level);
+        hop.rtt()
+    }
+
+    /// A client that computes for 2 ms answers the handshake late. Bursts before the first loss show the round trip.
+    #[test]
+    fn bursts_correct_a_late_answer_to_the_handshake() {
+        let mut hop = HopTime::default();
+        let ms = |us: u64| Some(Duration::from_micros(us));
+        hop.on_sent(at(0));
+        hop.on_handshake(at(4200));
+        assert_eq!(hop.rtt(), ms(4200));
+        // The client acknowledges the datagram with HANDSHAKE_DONE at once: 0.9 ms after the second one.
+        assert_eq!(burst(&mut hop, 50_000, 2100, true), ms(4200));
+        assert_eq!(burst(&mut hop, 100_000, 3700, true), ms(2500));
+        assert_eq!(burst(&mut hop, 150_000, 4700, true), ms(2500), "a late answer shows nothing");
+        assert_eq!(burst(&mut hop, 200_000, 3300, true), ms(2100));
+        // After a loss, the first of two probes is acknowledged at once.
+        assert_eq!(burst(&mut hop, 250_000, 2200, false), ms(2100));
+        assert_eq!(burst(&mut hop, 300_000, 2200, true), ms(2100));
+        hop.restart();
+        assert_eq!(burst(&mut hop, 350_000, 2200, true), ms(2100));
     }
 }

@@ -40,6 +40,11 @@ impl Lengths {
         self.recent.into_iter().min().unwrap_or(0)
     }
 
+    /// Compares a length with the level. The first one is the level.
+    pub fn change(&self, len: u16) -> Change {
+        if self.seen == 0 { Change::Level } else { change(self.level(), len) }
+    }
+
     /// Records a length that shows no new gap.
     pub fn observe(&mut self, len: u16) {
         if self.seen == 0 {
