@@ -7,19 +7,16 @@ reported. A segment is a packet that the sources send, with its acknowledgments.
 
     python3 benches/peers/many_flows.py
     python3 benches/peers/many_flows.py --flows 1,100000 --reps 1
-    python3 benches/peers/many_flows.py --instructions      # with callgrind, if the CPU's counters are not available
+    python3 benches/peers/many_flows.py --instructions      # also counted, by perf or valgrind
 
 lasthop must have been built (`cargo build --release`); another binary is chosen by --lasthop or $LASTHOP.
 """
 import argparse
 import json
 import os
-import re
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
+
+from measure import Counter, cpu_seconds, fail, output, resources
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -37,45 +34,14 @@ def command(args, flows, runs, *more):
     ]
 
 
-def execute(line):
-    """Executes a command. Returns its output, and its resource usage."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        try:
-            child = subprocess.Popen(line, stdout=out, stderr=errors, stdin=subprocess.DEVNULL)
-        except OSError as error:
-            sys.exit(f"many_flows.py: cannot start {line[0]}: {error.strerror}")
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        errors.seek(0)
-        said = errors.read().decode(errors="replace")
-        if child.returncode != 0:
-            sys.exit(f"many_flows.py: '{shlex.join(line)}' ended with status {child.returncode}\n{said}")
-        return out.read().decode(), said, usage
-
-
-def cpu(line):
-    _, _, usage = execute(line)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
 def segments(args, flows):
     """Returns the number of packets that the sources send in the first run."""
-    report = json.loads(execute(command(args, flows, 1, "--json"))[0])
+    report = json.loads(output(command(args, flows, 1, "--json")))
     wired = next(link for link in report["links"] if (link["link"], link["from"]) == ("wired", "source"))
     unfinished = report["measures"].get("incomplete", {}).get("mean", 0)
     if unfinished:
-        sys.exit(f"many_flows.py: {unfinished} of {flows} transfers are incomplete")
+        fail(f"{unfinished} of {flows} transfers are incomplete")
     return wired["measures"]["frames"]["mean"]
-
-
-def instructions(args, flows, runs):
-    """Returns the instructions of a process, counted by callgrind."""
-    with tempfile.TemporaryDirectory() as folder:
-        callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
-        _, said, _ = execute(callgrind + command(args, flows, runs))
-    found = re.search(r"Collected : (\d+)", said)
-    return int(found[1]) if found else sys.exit("many_flows.py: callgrind printed no count")
 
 
 def main():
@@ -86,21 +52,23 @@ def main():
     parser.add_argument("--scheme", default="E2E-IETF-SACK")
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--runs", type=int, default=3, help="runs beyond the first over which the slope is taken")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind, which takes minutes")
+    parser.add_argument("--instructions", action="store_true", help="count instructions by perf or valgrind, which takes minutes")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    if args.instructions and not shutil.which("valgrind"):
-        sys.exit("many_flows.py: --instructions needs valgrind")
+    counter = Counter() if args.instructions else None
+    if counter and not counter.name:
+        fail("--instructions needs perf with the processor's counters, or valgrind")
     rows = []
     for flows in [int(number) for number in args.flows.split(",")]:
         count = segments(args, flows)
         few, many = command(args, flows, 1), command(args, flows, 1 + args.runs)
-        alone = [cpu(few) for _ in range(args.reps)]
-        times = [cpu(many)[0] for _ in range(args.reps)]
-        seconds = (min(times) - min(time for time, _ in alone)) / args.runs
-        row = {"flows": flows, "segments": count, "ns_per_segment": 1e9 * seconds / count, "mib": max(mib for _, mib in alone)}
-        if args.instructions:
-            row["instructions_per_segment"] = (instructions(args, flows, 2) - instructions(args, flows, 1)) / count
+        alone = [resources(few) for _ in range(args.reps)]
+        times = [cpu_seconds(many) for _ in range(args.reps)]
+        seconds = (min(times) - min(usage.ru_utime + usage.ru_stime for usage in alone)) / args.runs
+        mib = max(usage.ru_maxrss for usage in alone) / 1024
+        row = {"flows": flows, "segments": count, "ns_per_segment": 1e9 * seconds / count, "mib": mib}
+        if counter:
+            row["instructions_per_segment"] = (counter.instructions(command(args, flows, 2)) - counter.instructions(few)) / count
         rows.append(row)
         if not args.json:
             counted = f"{row['instructions_per_segment']:9.0f} instructions" if args.instructions else ""

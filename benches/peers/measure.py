@@ -76,8 +76,8 @@ def mean_interval(values):
     return mean, student * statistics.stdev(values) / len(values) ** 0.5
 
 
-def cpu_seconds(command):
-    """Returns user plus system time of one child process, whose output is discarded."""
+def resources(command):
+    """Returns the resource usage of one child process, whose output is discarded."""
     null = os.open(os.devnull, os.O_RDWR)
     with tempfile.TemporaryFile() as errors:
         try:
@@ -93,6 +93,12 @@ def cpu_seconds(command):
         if code != 0:
             errors.seek(0)
             fail(f"'{shlex.join(command)}' ended with status {code}\n{errors.read().decode(errors='replace')}")
+    return usage
+
+
+def cpu_seconds(command):
+    """Returns user plus system time of one child process, whose output is discarded."""
+    usage = resources(command)
     return usage.ru_utime + usage.ru_stime
 
 

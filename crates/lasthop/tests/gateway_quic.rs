@@ -52,7 +52,7 @@ fn download(ab: &str) -> Value {
     bench.put("gateway.toml", &format!("control = '{}'\n{rule}\nab = '{ab}'\n", socket.display()));
     let mut command = Command::new(lasthop());
     command.current_dir(bench.path()).args(["lab", "link.toml", "--scheme", "E2E", "--json", "--runs", "1"]);
-    let lab = Running::start(&mut command);
+    let mut lab = Running::start(&mut command);
     let end = Instant::now() + PATIENCE;
     let router = loop {
         let of_lab = |name: &str| name.ends_with("-box");
@@ -65,7 +65,6 @@ fn download(ab: &str) -> Value {
     let mut command = Command::new("ip");
     command.current_dir(bench.path()).args(["netns", "exec", &router]).arg(lasthop());
     let gateway = Running::start(command.args(["gateway", "gateway.toml"]));
-    let mut lab = lab;
     assert_eq!(lab.status(), Some(0), "the download ends");
     // The worker reports twice a second.
     std::thread::sleep(Duration::from_secs(1));

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::daemon::overdue::remove_overdue;
+
 /// Maximum number of datagrams to keep in the queue: the kernel searches them for each verdict. Further ones pass.
 const MOST: usize = 1024;
 /// Maximum time to keep a datagram: the engine releases it within 25 ms.
@@ -86,21 +88,11 @@ impl HeldDatagrams {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();
         }
-        let mut ended = Vec::new();
-        self.waiting.retain(|_, waiting| {
-            waiting.retain(|one| {
-                let lasts = now.duration_since(one.since) < LONGEST;
-                if !lasts {
-                    ended.extend(one.id);
-                }
-                lasts
-            });
-            !waiting.is_empty()
-        });
-        self.count -= ended.len();
-        let oldest = self.waiting.values().flatten().map(|one| one.since).min();
+        let (ended, oldest) = remove_overdue(&mut self.waiting, |one| one.since, now, LONGEST);
+        let ids: Vec<u32> = ended.into_iter().filter_map(|one| one.id).collect();
+        self.count -= ids.len();
         self.next = oldest.map(|since| since + LONGEST);
-        ended
+        ids
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `nat` | source addresses of sent packets if the machine translates addresses |
 //! | `parked` | packets held back in the kernel's queue |
 //! | `held_datagrams` | datagrams of QUIC held in the kernel's queue |
+//! | `overdue` | removal of packets that have waited in that queue for too long |
 //! | [`passage`], `trial`, `way_out` | whether other programs' rules let the gateway's own packets pass; suspension of treatment if not |
 //! | [`suspects`] | names of chains that may drop the gateway's packets |
 //! | `relay` | interface to the relay of split connections |
@@ -30,6 +31,7 @@ mod held_datagrams;
 pub mod metrics;
 mod nat;
 pub mod order;
+mod overdue;
 mod parked;
 pub mod passage;
 mod path;

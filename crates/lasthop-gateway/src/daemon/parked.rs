@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use lasthop_proto::seq::Seq;
 use lasthop_wire::{Route, View};
 
+use crate::daemon::overdue::remove_overdue;
+
 /// Maximum number of packets to keep: the kernel searches them for each verdict. Further ones are dropped at once.
 const MOST: usize = 256;
 /// Maximum time to keep a packet.
@@ -80,21 +82,10 @@ impl Parked {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();
         }
-        let mut ended = Vec::new();
-        self.routes.retain(|_, waiting| {
-            waiting.retain(|packet| {
-                let lasts = now.duration_since(packet.since) < LONGEST;
-                if !lasts {
-                    ended.push(packet.id);
-                }
-                lasts
-            });
-            !waiting.is_empty()
-        });
+        let (ended, oldest) = remove_overdue(&mut self.routes, |packet| packet.since, now, LONGEST);
         self.count -= ended.len();
-        let oldest = self.routes.values().flatten().map(|packet| packet.since).min();
         self.next = oldest.map(|since| since + LONGEST);
-        ended
+        ended.into_iter().map(|packet| packet.id).collect()
     }
 }
 

@@ -313,8 +313,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
 fn beyond_repair_remark(lines: &[Line]) -> Option<String> {
     let lines: Vec<&Line> = lines.iter().filter(|line| !line.beyond_repair.is_empty()).collect();
     let flows = lines.first()?.beyond_repair.join(", ");
-    let schemes: Vec<&str> = lines.iter().map(|line| line.meaning.scheme.name).collect();
-    let schemes = schemes.join(", ");
+    let schemes = lines.iter().map(|line| line.meaning.scheme.name).collect::<Vec<_>>().join(", ");
     Some(format!("{flows}: data crosses the hop before it reaches the device, so {schemes} does not repair it"))
 }
 

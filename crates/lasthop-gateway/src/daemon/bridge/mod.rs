@@ -71,8 +71,8 @@ enum State {
 }
 
 impl BridgePath {
-    /// Prepares to take the packets of these protocols that pass between the two ports, starting with the first heartbeat. Remembers
-    /// Ethernet headers of `flows` connections.
+    /// Prepares to take the packets of these protocols that pass between the two ports, starting with the first
+    /// heartbeat. Remembers Ethernet headers of `flows` connections.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@
 //! frames. Each frame is thus forwarded exactly once, by the gateway or by the bridge. Without a socket nothing is
 //! noted, and all frames pass.
 //!
-//! A frame is taken if it is TCP, or UDP if a rule selects QUIC, leaves by the other port, and arrives while the gateway's heartbeat is recent. As in
-//! the bridge itself, the outgoing port is learned from source addresses. Local frames of the bridge, frames for its
-//! other ports, broadcasts and frames to unknown addresses stay with the bridge.
+//! A frame is taken if it is TCP, or UDP if a rule selects QUIC, leaves by the other port, and arrives while the
+//! gateway's heartbeat is recent. As in the bridge itself, the outgoing port is learned from source addresses. Local
+//! frames of the bridge, frames for its other ports, broadcasts and frames to unknown addresses stay with the bridge.
 
 use std::io;
 use std::os::fd::AsFd;

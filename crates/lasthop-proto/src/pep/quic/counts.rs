@@ -23,11 +23,7 @@ pub enum Reason {
 
 impl Reason {
     /// Number of reasons.
-    pub const COUNT: usize = 7;
-
-    /// All reasons, in the order of the variants.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::RareAcks, Self::Unconfirmed, Self::Frequent, Self::Reordering, Self::Rising, Self::Storm, Self::LongHop];
+    pub const COUNT: usize = Self::LongHop as usize + 1;
 }
 
 /// Counts of what was done. Without action ([`super::Conduct::Observe`]), of what would have been done.

@@ -119,8 +119,7 @@ impl<P: Clone> Flow<P> {
             }
         };
         self.count_reply(counts);
-        let is_level = self.case.is_none() && self.lengths.change(len) != Change::Longer;
-        self.hop.on_ack(now, is_level);
+        self.hop.on_ack(now, self.case.is_some() || self.lengths.change(len) == Change::Longer);
         let cause = self.hop.answered(now, &self.copies);
         match self.case.take() {
             Some(case) => self.in_case(now, case, (len, cause), packet, out, counts),

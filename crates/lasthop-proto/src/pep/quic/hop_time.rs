@@ -108,15 +108,15 @@ impl HopTime {
         self.start(first.map(|first| now.since(first)));
     }
 
-    /// Records an acknowledgment; `is_level`: it reveals no gap. After a silence it then answers the second datagram of
-    /// the burst, since everything before the silence has been acknowledged.
+    /// Records an acknowledgment, and whether it reveals a gap. The first one after a silence that reveals none answers the
+    /// second datagram of the burst, since everything before the silence has been acknowledged.
     ///
     /// The burst after the handshake may begin with HANDSHAKE_DONE (RFC 9000 §19.20), which the client acknowledges at
     /// once. After the first gap a burst may be probes, which are acknowledged at once if they ask for it
     /// (draft-ietf-quic-ack-frequency, IMMEDIATE_ACK).
-    pub fn on_ack(&mut self, now: Instant, is_level: bool) {
+    pub fn on_ack(&mut self, now: Instant, reveals_gap: bool) {
         let [first, second] = core::mem::take(&mut self.burst);
-        self.has_gap |= !is_level;
+        self.has_gap |= reveals_gap;
         let may_start = self.initial.is_none() || (!self.has_gap && self.bursts > 0);
         self.bursts += u32::from(first.is_some());
         self.start(second.filter(|second| may_start && now > *second).map(|second| now.since(second)));
@@ -192,10 +192,10 @@ mod tests {
     }
 
     /// Sends two datagrams from `us` on, 1.2 ms apart, and returns the estimate after an acknowledgment `later`.
-    fn burst(hop: &mut HopTime, us: u64, later: u64, is_level: bool) -> Option<Duration> {
+    fn burst(hop: &mut HopTime, us: u64, later: u64, reveals_gap: bool) -> Option<Duration> {
         hop.on_sent(at(us));
         hop.on_sent(at(us + 1200));
-        hop.on_ack(at(us + later), is_level);
+        hop.on_ack(at(us + later), reveals_gap);
         hop.rtt()
     }
 
@@ -208,14 +208,14 @@ mod tests {
         hop.on_handshake(at(4200));
         assert_eq!(hop.rtt(), ms(4200));
         // The client acknowledges the datagram with HANDSHAKE_DONE at once: 0.9 ms after the second one.
-        assert_eq!(burst(&mut hop, 50_000, 2100, true), ms(4200));
-        assert_eq!(burst(&mut hop, 100_000, 3700, true), ms(2500));
-        assert_eq!(burst(&mut hop, 150_000, 4700, true), ms(2500), "a late answer shows nothing");
-        assert_eq!(burst(&mut hop, 200_000, 3300, true), ms(2100));
+        assert_eq!(burst(&mut hop, 50_000, 2100, false), ms(4200));
+        assert_eq!(burst(&mut hop, 100_000, 3700, false), ms(2500));
+        assert_eq!(burst(&mut hop, 150_000, 4700, false), ms(2500), "a late answer shows nothing");
+        assert_eq!(burst(&mut hop, 200_000, 3300, false), ms(2100));
         // After a loss, the first of two probes is acknowledged at once.
-        assert_eq!(burst(&mut hop, 250_000, 2200, false), ms(2100));
-        assert_eq!(burst(&mut hop, 300_000, 2200, true), ms(2100));
+        assert_eq!(burst(&mut hop, 250_000, 2200, true), ms(2100));
+        assert_eq!(burst(&mut hop, 300_000, 2200, false), ms(2100));
         hop.restart();
-        assert_eq!(burst(&mut hop, 350_000, 2200, true), ms(2100));
+        assert_eq!(burst(&mut hop, 350_000, 2200, false), ms(2100));
     }
 }
