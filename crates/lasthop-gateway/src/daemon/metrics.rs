@@ -106,8 +106,10 @@ fn register_quic(registry: &mut Registry, rules: &[RuleSnapshot]) {
         ("rule_quic_repaired", "Cases whose losses were all repaired (arm untreated: by the sender)", |arm| {
             arm.repaired
         }),
-        ("rule_quic_copies", "Copies of datagrams sent (arm untreated: that would have been)", |arm| arm.copies),
-        ("rule_quic_held", "Acknowledgments held (arm untreated: that would have been)", |arm| arm.held),
+        ("rule_quic_copies", "Copies of datagrams that were sent, or would have been (arm untreated)", |arm| {
+            arm.copies
+        }),
+        ("rule_quic_held", "Acknowledgments that were held, or would have been (arm untreated)", |arm| arm.held),
     ];
     let of_quic: Vec<_> = rules.iter().filter_map(|rule| Some((&rule.name, rule.quic?))).collect();
     if of_quic.is_empty() {

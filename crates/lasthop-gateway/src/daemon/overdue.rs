@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Removes what has waited for `longest` or longer. Returns it, in an order that may differ between keys, and since when
-/// the oldest of the rest has waited.
+/// Removes the entries that have waited for at least `longest`. Returns them, those of one key in their order, and the
+/// time since which the oldest remaining entry has waited.
 pub(super) fn remove_overdue<K: Eq + Hash, T: Copy>(
     waiting: &mut HashMap<K, VecDeque<T>>,
     since: impl Fn(&T) -> Instant,

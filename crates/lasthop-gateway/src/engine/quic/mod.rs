@@ -1,4 +1,4 @@
-//! Datagrams of QUIC: the connections of rules with [`super::rules::Mode::Quic`], apart from those of TCP.
+//! Connections of QUIC under rules with [`super::rules::Mode::Quic`], in a table separate from that of TCP.
 //!
 //! A connection is treated if its beginning was seen: a datagram that starts like a QUIC Initial packet, and a reply
 //! with a long header. Everything else passes, such as datagrams of a connection that has migrated.

@@ -39,7 +39,7 @@ pub struct Counts {
     pub reordered: u64,
     /// Datagrams held.
     pub held: u64,
-    /// Gaps that were the sender's from the start: nothing sent to the hop was missing.
+    /// Gaps from losses before the device: nothing that it sent over the hop is missing.
     pub elsewhere: u64,
     /// Number of times that a connection was passed, by [`Reason`].
     pub passed: [u64; Reason::COUNT],
