@@ -63,6 +63,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
     let captures = if args.pcapng.is_some() { Captures::On } else { Captures::Off };
     let experiment = Experiment { network: &network, scheme, lab: scenario.lab(), seed: run_seed(seed, 0), captures };
     let stop = stop_on_signals()?;
+    namespace::require_root()?;
     note_leftovers();
     let opened = |places: &[Place]| {
         let mut out = stdout().lock();
@@ -120,6 +121,7 @@ fn places_json(places: &[Place]) -> Value {
     json!({ "nodes": places.iter().map(place).collect::<Map<_, _>>() })
 }
 
+/// Notes namespaces that killed labs left behind. Only root can remove them, so call it after the check for root.
 fn note_leftovers() {
     if let leftovers @ 1.. = namespace::leftovers().len() {
         let what = count(leftovers, "network namespace");

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use lasthop_lab::exec::{Executed, Guests, Opened, exec};
 use lasthop_lab::guest::Ended;
 use lasthop_lab::monitor::{Monitor, Way};
+use lasthop_lab::namespace::require_root;
 use lasthop_lab::{Captures, Experiment};
 use lasthop_proto::time::Duration;
 use lasthop_report::figures::{Figure, StepSeries, WindowPlot, render_svg_stack};
@@ -52,6 +53,7 @@ fn run(args: &LabExecArgs) -> Result<u8, Error> {
         outside: args.nat.as_deref().map(|host| Some(host).filter(|host| !host.is_empty())),
         name: args.name.as_deref(),
     };
+    require_root()?;
     note_leftovers();
     let opened = |opened: &Opened<'_>| {
         if !args.quiet {
