@@ -66,16 +66,21 @@ def deviation(cells):
 def claims(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)["claims"]
-    held = sum(claim["holds"] for claim in found)
-    yield f"{held} of the paper's {len(found)} conclusions that are checked hold, by 95 % intervals of differences run by run:"
+    held, undecided = (sum(claim["holds"] is verdict for claim in found) for verdict in (True, None))
+    still = f", {undecided} undecided" if undecided else ""
+    yield f"{held} of the paper's {len(found)} conclusions that are checked hold{still}, by 95 % intervals of differences run by run:"
     yield ""
     yield "| | conclusion | |"
     yield "|---|---|---|"
+    def those(claim, mark):
+        return "; ".join(part.removeprefix(mark) for part in claim["evidence"].split("; ") if part.startswith(mark))
+
     for claim in found:
         verdict = "holds"
-        if not claim["holds"]:
-            parts = [part.removeprefix("MISSED: ") for part in claim["evidence"].split("; ") if part.startswith("MISSED: ")]
-            verdict = "**missed**, for these do not hold: " + "; ".join(parts)
+        if claim["holds"] is None:
+            verdict = "*undecided*: an interval contains its bound: " + those(claim, "OPEN: ")
+        elif not claim["holds"]:
+            verdict = "**missed**, for these do not hold: " + those(claim, "MISSED: ")
         yield f"| ({claim['claim']}) | {claim['text']} | {verdict} |"
 
 

@@ -141,12 +141,12 @@ pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refu
     let series = transfer_series(&network, &trace, flow, name);
     let sequence = Figure::Sequence(SequencePlot {
         title: format!("Packets of {name}, run {}", plan.run),
-        y_label: "sequence number (KB)".to_owned(),
+        y_label: "sequence number (KiB)".to_owned(),
         series: series.sequences,
     });
     let window = Figure::Window(WindowPlot {
         title: format!("Congestion window of {name}, run {}", plan.run),
-        y_label: "congestion window (KB)".to_owned(),
+        y_label: "congestion window (KiB)".to_owned(),
         series: series.windows,
     });
     let diagram = Diagram::of(&network, &trace, flow);

@@ -124,6 +124,25 @@ pub enum Holds {
     Open,
 }
 
+/// Number of claims of a study by verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClaimCounts {
+    /// Number of claims that hold.
+    pub held: usize,
+    /// Number of claims that the runs do not decide.
+    pub open: usize,
+    /// Number of claims that do not hold.
+    pub missed: usize,
+}
+
+impl ClaimCounts {
+    /// Counts `claims`.
+    pub fn of(claims: &[Claim]) -> Self {
+        let count = |holds| claims.iter().filter(|claim| claim.holds == holds).count();
+        Self { held: count(Holds::Yes), open: count(Holds::Open), missed: count(Holds::No) }
+    }
+}
+
 /// Figure of a study.
 #[derive(Clone, Debug)]
 pub struct NamedFigure {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::ReportError;
 use crate::html::{STYLE, environment, rule, summaries};
-use crate::study::{Holds, Study};
+use crate::study::{ClaimCounts, Study};
 
 const TEMPLATE: &str = include_str!("../templates/studies.html.j2");
 
@@ -30,7 +30,8 @@ struct StudyView<'a> {
     cells: usize,
     runs: u32,
     held: usize,
-    claims: usize,
+    open: usize,
+    missed: usize,
     deviations: Vec<String>,
 }
 
@@ -87,14 +88,16 @@ pub fn studies_html(studies: &[Study], command: &str) -> Result<String, ReportEr
 impl<'a> StudyView<'a> {
     fn of(study: &'a Study) -> Self {
         let rows = || study.tables.iter().flat_map(|table| &table.rows);
+        let ClaimCounts { held, open, missed } = ClaimCounts::of(&study.claims);
         Self {
             id: &study.id,
             title: &study.title,
             citation: &study.citation,
             cells: rows().map(|row| &row.cell).collect::<BTreeSet<_>>().len(),
             runs: rows().map(|row| row.runs).max().unwrap_or(0),
-            held: study.claims.iter().filter(|claim| claim.holds == Holds::Yes).count(),
-            claims: study.claims.len(),
+            held,
+            open,
+            missed,
             deviations: summaries(study),
         }
     }

@@ -114,15 +114,23 @@ $('given').append(...GIVEN.map((one) => field(one, state.get(one[0]) ?? '', (key
   set(key, value);
   if (measured.length) measure('again');
 })));
+/** Dims the advice if the question has changed since. */
+function outdate() {
+  if (!have.advice) return;
+  $('advised').classList.add('outdated');
+  $('advise-status').textContent = 'The question has changed; the results below answer the previous one';
+}
 const listed = (key) => (state.get(key) ?? '').split(',').filter(Boolean);
-const choose = (key, usual) => (names) => set(key, names.join() === usual.join() ? '' : names.join(',') || 'none');
+const choose = (key, usual) => (names) => {
+  set(key, names.join() === usual.join() ? '' : names.join(',') || 'none');
+  outdate();
+};
 choices($('control'), CONTROL, listed('control'), choose('control', CONTROL.map(([value]) => value)));
 choices($('for'), USES, state.get('for') ? listed('for') : USUAL, choose('for', USUAL));
 $('place').replaceChildren(...PLACES.map(([value, label]) => new Option(label, value)));
 $('place').value = state.get('place') ?? '';
-$('place').addEventListener('change', () => set('place', $('place').value));
+for (const key of ['place', 'runs']) $(key).addEventListener('change', () => { set(key, $(key).value); outdate(); });
 $('runs').value = state.get('runs') ?? '';
-$('runs').addEventListener('change', () => set('runs', $('runs').value));
 
 $('question').addEventListener('submit', async (event) => {
   event.preventDefault();
@@ -153,6 +161,7 @@ $('question').addEventListener('submit', async (event) => {
   $('advise-status').textContent = `${runs} ${runs === 1 ? 'run' : 'runs'} each${last.complete ? '' : '; the others took too long for a page'}`;
   have.advice = last.advice;
   have.hop = last.hop;
+  $('advised').classList.remove('outdated');
   showAdvice($, last.advice, last.words, last.atlas);
   const cures = last.advice.cures.slice(1);
   $('cure').replaceChildren(...cures.map(({ cure, needs }) => new Option(`${cure} (${needs})${cure === last.advice.advice ? ', as advised' : ''}`, cure)));

@@ -70,9 +70,10 @@ export function nameOf(arrow) {
 
 /** Describes a packet and its fate. @param {Data} data @param {Arrow} arrow */
 export function arrowInWords(data, arrow) {
-  const what = KINDS[arrow.kind];
+  const [name, kind] = [nameOf(arrow), KINDS[arrow.kind]];
+  const what = name === kind ? name : `${name}, ${kind}`;
   const why = arrow.kind.endsWith('retransmission') ? ` (${arrow.cause.replaceAll('-', ' ')})` : '';
-  return `${data.lanes[arrow.from]} → ${data.lanes[arrow.to]}: ${nameOf(arrow)}, ${what}${why}, ${FATES[arrow.fate]}`;
+  return `${data.lanes[arrow.from]} → ${data.lanes[arrow.to]}: ${what}${why}, ${FATES[arrow.fate]}`;
 }
 
 /** @param {Data} data @param {Note} note */

@@ -13,6 +13,9 @@ pub struct Claimant<'a> {
     pub comparisons: Vec<Comparison>,
 }
 
+/// Share of a throughput by which another may be lower and count as not below it.
+const NEGLIGIBLE: f64 = 0.05;
+
 /// Formats an estimate.
 pub fn show(estimate: &Estimate) -> String {
     match estimate.ci95 {
@@ -27,7 +30,7 @@ impl Claimant<'_> {
         self.results.throughput(cell).copied()
     }
 
-    /// Adds a comparison.
+    /// Adds a comparison of quantities that the runs know exactly, such as counts of events.
     pub fn check(&mut self, holds: bool, text: String) {
         let holds = if holds { Holds::Yes } else { Holds::No };
         self.comparisons.push(Comparison { holds, text });
@@ -45,6 +48,29 @@ impl Claimant<'_> {
         self.comparisons.push(Comparison { holds, text });
     }
 
+    /// Checks that a quantity lies from `low` to `high`: its 95 % interval does. The comparison is open if the interval
+    /// contains a bound, or if a single run has none.
+    pub fn judge_within(&mut self, quantity: &Estimate, (low, high): (f64, f64), text: String) {
+        let (from, to) = quantity.interval();
+        let holds = match quantity.ci95 {
+            Some(_) if from >= low && to <= high => Holds::Yes,
+            Some(_) if to < low || from > high => Holds::No,
+            _ => Holds::Open,
+        };
+        self.comparisons.push(Comparison { holds, text });
+    }
+
+    /// Checks that `upper` exceeds `lower`: the whole 95 % interval of the one lies above that of the other. The
+    /// comparison is open if the intervals overlap, or if a single run has none.
+    pub fn judge_apart(&mut self, upper: &Estimate, lower: &Estimate, text: String) {
+        let holds = match upper.ci95.and(lower.ci95) {
+            Some(_) if upper.above(lower) => Holds::Yes,
+            Some(_) if lower.above(upper) => Holds::No,
+            _ => Holds::Open,
+        };
+        self.comparisons.push(Comparison { holds, text });
+    }
+
     /// Checks that `upper` exceeds `factor` times `lower`: the 95 % interval of the difference, run by run, lies above
     /// zero.
     pub fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
@@ -52,38 +78,44 @@ impl Claimant<'_> {
         let difference = self.results.by_run([upper, lower], |[a, b]| a - factor * b)?;
         let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
         let evidence = format!("{upper} {} > {sign}{lower} {}: by {}", show(&a), show(&b), show(&difference));
-        self.check(difference.interval().0 > 0.0, evidence);
+        self.judge(&difference, evidence);
         Some(())
     }
 
     /// Checks that the throughput of a cell exceeds `least` Mbps, with its interval.
     pub fn exceeds(&mut self, cell: &str, least: f64) -> Option<()> {
         let found = self.get(cell)?;
-        self.check(found.interval().0 > least, format!("{cell} {} > {least:.3}", show(&found)));
+        self.judge_within(&found, (least, f64::INFINITY), format!("{cell} {} > {least:.3}", show(&found)));
         Some(())
     }
 
     /// Checks that the throughput of a cell is below `most` Mbps, with its interval.
     pub fn below(&mut self, cell: &str, most: f64) -> Option<()> {
         let found = self.get(cell)?;
-        self.check(found.interval().1 < most, format!("{cell} {} < {most:.3}", show(&found)));
+        self.judge_within(&found, (f64::NEG_INFINITY, most), format!("{cell} {} < {most:.3}", show(&found)));
         Some(())
     }
 
-    /// Checks that `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero.
+    /// Checks that `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero. The
+    /// comparison is open if the interval includes a deficit of more than [`NEGLIGIBLE`].
     pub fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);
         let difference = self.results.by_run([upper, lower], |[a, b]| a - b)?;
         let evidence = format!("{upper} {} ≥ {lower} {}: by {}", show(&a), show(&b), show(&difference));
-        self.check(difference.interval().1 >= 0.0, evidence);
+        let (low, high) = difference.interval();
+        let holds = match difference.ci95 {
+            Some(_) if high < 0.0 => Holds::No,
+            Some(_) if low >= -NEGLIGIBLE * b.mean => Holds::Yes,
+            _ => Holds::Open,
+        };
+        self.comparisons.push(Comparison { holds, text: evidence });
         Some(())
     }
 
     /// Checks that the ratio of two cells lies in a range.
     pub fn ratio_within(&mut self, a: &str, b: &str, (low, high): (f64, f64)) -> Option<()> {
         let ratio = self.get(a)?.over(&self.get(b)?);
-        let holds = (low..=high).contains(&ratio.mean);
-        self.check(holds, format!("{a} / {b} = {} in {low} to {high}", show(&ratio)));
+        self.judge_within(&ratio, (low, high), format!("{a} / {b} = {} in {low} to {high}", show(&ratio)));
         Some(())
     }
 }
@@ -128,5 +160,31 @@ mod tests {
         assert_eq!(verdict(&[&[0.0, 0.0]]), Holds::No, "equal is not above");
         assert_eq!(verdict(&[above, around]), Holds::Open);
         assert_eq!(verdict(&[above, around, below]), Holds::No, "one that fails decides");
+    }
+
+    /// Neither a wide interval nor a single run makes a claim hold or fail; equal bounds count as within.
+    #[test]
+    fn ranges_and_order_are_decided_by_whole_intervals() {
+        let of = |mean: f64, ci95: Option<f64>| Estimate { mean, ci95, n: 5 };
+        let within = |estimate: Estimate| {
+            let mut claimant = Claimant { results: &Results::default(), comparisons: Vec::new() };
+            claimant.judge_within(&estimate, (0.9, 1.1), String::new());
+            claimant.comparisons[0].holds
+        };
+        assert_eq!(within(of(1.0, Some(0.1))), Holds::Yes);
+        assert_eq!(within(of(1.0, Some(0.2))), Holds::Open);
+        assert_eq!(within(of(1.3, Some(0.1))), Holds::No);
+        assert_eq!(within(of(1.3, Some(0.3))), Holds::Open);
+        assert_eq!(within(of(1.0, None)), Holds::Open);
+        let apart = |a: Estimate, b: Estimate| {
+            let mut claimant = Claimant { results: &Results::default(), comparisons: Vec::new() };
+            claimant.judge_apart(&a, &b, String::new());
+            claimant.comparisons[0].holds
+        };
+        let (low, high) = (of(1.0, Some(0.1)), of(2.0, Some(0.1)));
+        assert_eq!(apart(high, low), Holds::Yes);
+        assert_eq!(apart(low, high), Holds::No);
+        assert_eq!(apart(high, of(1.5, Some(0.5))), Holds::Open);
+        assert_eq!(apart(high, of(1.0, None)), Holds::Open);
     }
 }

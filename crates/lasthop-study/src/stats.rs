@@ -91,18 +91,18 @@ impl Estimate {
         Self { mean: self.mean * factor, ci95: self.ci95.map(|half| half * factor.abs()), n: self.n }
     }
 
-    /// Returns the estimate of the difference to an independent quantity.
+    /// Returns the estimate of the difference to an independent quantity. It has no interval if either has none.
     pub fn minus(&self, other: &Self) -> Self {
-        let half = self.ci95.unwrap_or(0.0).hypot(other.ci95.unwrap_or(0.0));
-        Self { mean: self.mean - other.mean, ci95: Some(half), n: self.n.min(other.n) }
+        let ci95 = self.ci95.zip(other.ci95).map(|(own, other)| own.hypot(other));
+        Self { mean: self.mean - other.mean, ci95, n: self.n.min(other.n) }
     }
 
-    /// Returns the estimate of the ratio to an independent quantity, to first order in the errors.
+    /// Returns the estimate of the ratio to an independent quantity, to first order in the errors. It has no interval if
+    /// either has none.
     pub fn over(&self, other: &Self) -> Self {
-        let relative = |estimate: &Self| estimate.ci95.unwrap_or(0.0) / estimate.mean;
         let mean = self.mean / other.mean;
-        let half = mean.abs() * relative(self).hypot(relative(other));
-        Self { mean, ci95: Some(half), n: self.n.min(other.n) }
+        let relative = self.ci95.zip(other.ci95).map(|(own, theirs)| (own / self.mean).hypot(theirs / other.mean));
+        Self { mean, ci95: relative.map(|relative| mean.abs() * relative), n: self.n.min(other.n) }
     }
 
     /// Returns whether the whole interval lies above the whole interval of `other`.

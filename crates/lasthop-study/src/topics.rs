@@ -365,7 +365,8 @@ fn order(topic: &dyn Topic, results: &Results) -> Option<Claim> {
                         let (first, second) = (first?.0, second?.0);
                         let text =
                             format!("{} {} beside {} {}", a.name, claims::show(&first), b.name, claims::show(&second));
-                        c.check((first.mean > second.mean) == (published > other), text);
+                        let (upper, lower) = if published > other { (&first, &second) } else { (&second, &first) };
+                        c.judge_apart(upper, lower, text);
                     }
                 }
             }

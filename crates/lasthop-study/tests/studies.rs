@@ -24,7 +24,11 @@ fn missed(study: &Study) -> Vec<(&str, Vec<&str>)> {
 }
 
 fn verdicts(study: &Study) -> String {
-    let mark = |claim: &lasthop_report::study::Claim| if claim.holds == Holds::Yes { "" } else { "!" };
+    let mark = |claim: &lasthop_report::study::Claim| match claim.holds {
+        Holds::Yes => "",
+        Holds::No => "!",
+        Holds::Open => "?",
+    };
     study.claims.iter().map(|claim| format!("{}{}", mark(claim), claim.id)).collect::<Vec<_>>().join(" ")
 }
 
@@ -40,7 +44,7 @@ fn deviations(study: &Study, table: &str) -> (f64, f64) {
 #[test]
 fn the_1997_study() {
     let study = reproduce("balakrishnan1997", &options(Selection::All, 30), &Silent).unwrap();
-    assert_eq!(verdicts(&study), "a b c d e f g h i j k l", "{:#?}", missed(&study));
+    assert_eq!(verdicts(&study), "a b c d e f g ?h i j k l", "{:#?}", missed(&study));
     for (table, mean, worst) in [("2", 10.5, 25.5), ("3", 10.0, 22.0)] {
         let off = deviations(&study, table);
         assert!(off.0 <= mean && off.1 <= worst, "table {table}: {off:.1?} % off");
@@ -113,9 +117,9 @@ fn few_runs_agree_with_the_document(study: &Study) {
 fn the_discussion() {
     let plan = Plan::new("discussion1997", &options(Selection::All, 8)).unwrap();
     let study = plan.finish(&plan.run(&Silent).unwrap()).unwrap();
-    // ELN from queue lengths narrowly misses its reference over four and five hops. With random moves, a window
+    // Eight runs do not decide whether ELN from queue lengths reaches its reference. With random moves, a window
     // interrupted by a handoff takes longer than the handoff, and much longer for a split connection.
-    let expected = "!handoffs-fast !handoffs-state handoffs-loss handoffs-order !hops-eln asymmetry asymmetry-cures \
+    let expected = "?handoffs-fast !handoffs-state handoffs-loss handoffs-order ?hops-eln asymmetry asymmetry-cures \
                     asymmetry-two-way varying-delay-handover varying-delay-spikes varying-delay-snoop congestion-order \
                     srp-few-losses srp-many-losses small-windows";
     assert_eq!(verdicts(&study), expected, "{:#?}", missed(&study));

@@ -73,6 +73,14 @@ test('five steps lead from a measurement to the proof, and every number is the c
   assert.match(await page.locator('#advise-status').textContent(), /^2 runs each$/);
   assert.equal(await page.locator('#reasons dd').count(), 3);
   assert.equal(await page.locator('#cures .best').count(), told.advice ? 1 : 0);
+  // Advice is outdated as soon as the question changes.
+  await page.locator('#runs').fill('3');
+  await page.locator('#runs').blur();
+  assert.equal(await page.locator('#advised.outdated').count(), 1);
+  assert.match(await page.locator('#advise-status').textContent(), /^The question has changed/);
+  await page.locator('#runs').fill('2');
+  await page.locator('#advise').click();
+  await page.locator('#advised:not(.outdated)').waitFor({ timeout: 60_000 });
   // Advice leaves the settings alone.
   assert.equal(await page.locator('#place option').count(), 4);
   const ids = await page.evaluate(() => [...document.querySelectorAll('[id]')].map(({ id }) => id));

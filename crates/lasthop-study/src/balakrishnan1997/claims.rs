@@ -5,6 +5,7 @@ use lasthop_report::study::Claim;
 
 use super::cells::{BURSTS, ERROR_INTERVALS, TESTBEDS};
 use crate::claims::{self, Claimant, show};
+use crate::stats::Estimate;
 use crate::study::Results;
 
 /// Checks every claim for which `results` has the cells.
@@ -62,7 +63,7 @@ fn collapse(c: &mut Claimant) -> Option<()> {
     for (testbed, share) in [("LAN/8", 0.5), ("LAN/32", 0.5), ("WAN/32", 0.25)] {
         let (maximum, e2e) = (c.get(&format!("E2E/{testbed}/no-errors"))?, c.get(&format!("E2E/{testbed}"))?);
         let evidence = format!("E2E/{testbed} {} < {share} × maximum {}", show(&e2e), show(&maximum));
-        c.check(maximum.scaled(share).above(&e2e), evidence);
+        c.judge_apart(&maximum.scaled(share), &e2e, evidence);
     }
     Some(())
 }
@@ -94,7 +95,7 @@ fn eln_rxmt(c: &mut Claimant) -> Option<()> {
     let more = c.results.by_run(cells, |[a8, b8, a32, b32]| (a8 / b8).ln() - (a32 / b32).ln())?;
     let evidence =
         format!("gain at 8 KB {} > at 32 KB {}: logarithms differ by {}", show(&small), show(&large), show(&more));
-    c.check(more.interval().0 > 0.0, evidence);
+    c.judge(&more, evidence);
     Some(())
 }
 
@@ -113,14 +114,15 @@ fn repairs(c: &mut Claimant) -> Option<()> {
             let cell = format!("{scheme}/{testbed}/{buffer}");
             let goodput = *c.results.get(&cell, "wired_goodput")?;
             // The study prints one decimal.
-            c.check(goodput.mean >= 99.95, format!("{cell} wired goodput {:.2} %", goodput.mean));
+            c.judge_within(&goodput, (99.95, f64::INFINITY), format!("{cell} wired goodput {:.2} %", goodput.mean));
         }
     }
     // The study's own goodputs imply 73 % for the WAN: (100 - 98.4) of (100 - 97.8).
     for cell in ["LL/LAN/8", "LL/LAN/32"] {
-        let twice = c.results.get(cell, "repaired_twice")?.over(c.results.get(cell, "segments_lost")?).scaled(100.0);
-        let holds = (80.0..=100.0).contains(&twice.mean);
-        c.check(holds, format!("{cell} repaired twice {:.0} % in 80 to 100", twice.mean));
+        let share = |[twice, lost]: [Option<f64>; 2]| Some(100.0 * twice? / lost?).filter(|share| share.is_finite());
+        let shares = c.results.values_of(cell, ["repaired_twice", "segments_lost"], share)?;
+        let twice = Estimate::of(&shares.into_iter().flatten().collect::<Vec<_>>())?;
+        c.judge_within(&twice, (80.0, 100.0), format!("{cell} repaired twice {} % in 80 to 100", show(&twice)));
     }
     Some(())
 }
@@ -162,7 +164,7 @@ fn bursts(c: &mut Claimant) -> Option<()> {
         let cells = [&*longer_smart, &longer_plain, &smart, &plain];
         let growth = c.results.by_run(cells, |[a, b, c, d]| (a - b) - (c - d))?;
         let evidence = format!("gap {} grows to {}: by {}", show(&gap), show(&longer_gap), show(&growth));
-        c.check(growth.interval().0 > 0.0, evidence);
+        c.judge(&growth, evidence);
     }
     Some(())
 }

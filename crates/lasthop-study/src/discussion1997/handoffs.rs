@@ -121,8 +121,7 @@ fn name(scheme: &str, kind: &str, rate: f64) -> String {
 fn within(c: &mut Claimant<'_>, cell: &str, measure: &str, (low, high): (f64, f64)) -> Option<()> {
     let summary = c.results.summary(cell, measure)?;
     let (unit, estimate): (_, Estimate) = (summary.unit, summary.estimate);
-    let (from, to) = estimate.interval();
-    c.check(from >= low && to <= high, format!("{cell}: {measure} {} {unit} in {low} to {high}", show(&estimate)));
+    c.judge_within(&estimate, (low, high), format!("{cell}: {measure} {} {unit} in {low} to {high}", show(&estimate)));
     Some(())
 }
 
@@ -134,6 +133,6 @@ fn less(c: &mut Claimant<'_>, measure: &str, lower: &str, factor: f64, upper: &s
     let difference = c.results.measure_by_run(measure, [upper, lower], |[upper, lower]| factor * upper - lower)?;
     let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
     let evidence = format!("{measure} of {lower} {} < {sign}{upper} {}: by {}", show(&a), show(&b), show(&difference));
-    c.check(difference.interval().0 > 0.0, evidence);
+    c.judge(&difference, evidence);
     Some(())
 }

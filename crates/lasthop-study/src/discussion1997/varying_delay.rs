@@ -131,7 +131,7 @@ fn more(c: &mut Claimant<'_>, measure: &str, one: &str, other: &str) -> Option<(
     let [a, b] = [one, other].map(|cell| c.results.summary(cell, measure));
     let (a, b) = (&a?.estimate, &b?.estimate);
     let evidence = format!("{measure} of {one} {} > {other} {}", show(a), show(b));
-    c.check(a.above(b), evidence);
+    c.judge_apart(a, b, evidence);
     Some(())
 }
 

@@ -126,7 +126,7 @@ impl Topic for Orbit {
                     let cells = [leo("split", 0.1), leo("TCP", 0.1), geo("split", 0.1), geo("TCP", 0.1)];
                     let [a, b, x, y] = cells.each_ref().map(String::as_str);
                     let difference = c.results.by_run([a, b, x, y], |[a, b, x, y]| a / b - x / y)?;
-                    c.check(difference.interval().0 > 0.0, format!("gains differ by {}", claims::show(&difference)));
+                    c.judge(&difference, format!("gains differ by {}", claims::show(&difference)));
                     Some(())
                 }),
                 None,

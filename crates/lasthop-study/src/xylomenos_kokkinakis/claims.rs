@@ -101,7 +101,7 @@ fn cell(c: &Claimant, table: &str, loss: usize, combination: &'static str) -> Op
 fn all(c: &mut Claimant, keep: impl Fn(&Cell) -> bool, upper: &'static str, lower: &'static str) -> Option<()> {
     for cell in cells(upper, keep) {
         let (a, b) = (throughput(c.results, &cell)?, throughput(c.results, &Cell { combination: lower, ..cell })?);
-        c.check(a.above(&b), format!("{} {} > {lower} {}", cell.name(), show(&a), show(&b)));
+        c.judge_apart(&a, &b, format!("{} {} > {lower} {}", cell.name(), show(&a), show(&b)));
     }
     Some(())
 }
@@ -109,10 +109,9 @@ fn all(c: &mut Claimant, keep: impl Fn(&Cell) -> bool, upper: &'static str, lowe
 /// Checks that the whole interval of the ratio lies within the margin.
 fn same(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
     let ratio = c.results.paired_ratio(&a.name(), &b.name())?;
-    let (low, high) = ratio.interval();
-    let holds = low > 1.0 - MARGIN && high < 1.0 + MARGIN;
-    c.check(
-        holds,
+    c.judge_within(
+        &ratio,
+        (1.0 - MARGIN, 1.0 + MARGIN),
         format!("{} / {} = {} within {} and {}", a.name(), b.combination, show(&ratio), 1.0 - MARGIN, 1.0 + MARGIN),
     );
     Some(())
@@ -121,8 +120,9 @@ fn same(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
 /// Checks that the first cell's gain over Reno/Raw is smaller than the second's.
 fn smaller_gain(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
     let (small, large) = (gain(c.results, a)?, gain(c.results, b)?);
-    c.check(
-        large.above(&small),
+    c.judge_apart(
+        &large,
+        &small,
         format!("gain of {} {} % < of {} {} %", a.name(), show(&small), b.name(), show(&large)),
     );
     Some(())

@@ -115,10 +115,7 @@ impl Topic for Bundles {
                     let cells = [both(profile), only(profile, Link::A), only(profile, Link::B)];
                     let [sum, a, b] = cells.each_ref().map(String::as_str);
                     let excess = c.results.by_run([sum, a, b], |[sum, a, b]| sum - 0.85 * (a + b))?;
-                    c.check(
-                        excess.interval().0 > 0.0,
-                        format!("{sum}: exceeds 85 % of the sum by {}", claims::show(&excess)),
-                    );
+                    c.judge(&excess, format!("{sum}: exceeds 85 % of the sum by {}", claims::show(&excess)));
                     Some(())
                 })
             }),

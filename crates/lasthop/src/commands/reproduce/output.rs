@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use lasthop_report::study::{Holds, Study};
+use lasthop_report::study::{ClaimCounts, Study};
 use lasthop_report::study_index::Accuracy;
 use lasthop_report::text_table::{text_claims, text_lab_summaries, text_summaries, text_table};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ pub fn print_study_json(study: &Study) -> Result<(), Error> {
 struct Line<'a> {
     study: &'a Study,
     cells: usize,
-    held: usize,
+    claims: ClaimCounts,
     accuracy: Accuracy,
 }
 
@@ -78,15 +78,17 @@ impl<'a> Line<'a> {
         Self {
             study,
             cells: rows.map(|row| &row.cell).collect::<BTreeSet<_>>().len(),
-            held: study.claims.iter().filter(|claim| claim.holds == Holds::Yes).count(),
+            claims: ClaimCounts::of(&study.claims),
             accuracy: Accuracy::of([study]),
         }
     }
 
     fn json(&self) -> Value {
         let Accuracy { cells, mean } = self.accuracy;
+        let ClaimCounts { held, open, missed } = self.claims;
         json!({
-            "study": self.study.id, "cells": self.cells, "claims": self.study.claims.len(), "claims_held": self.held,
+            "study": self.study.id, "cells": self.cells, "claims": self.study.claims.len(), "claims_held": held,
+            "claims_missed": missed, "claims_undecided": open,
             "published": cells, "deviation": (cells > 0).then_some(mean),
         })
     }
@@ -95,17 +97,26 @@ impl<'a> Line<'a> {
 /// Prints a line for each study and for all of them.
 pub fn print_studies(folder: &Path, studies: &[Study]) -> Result<(), Error> {
     let mut out = stdout().lock();
-    writeln!(out, "{:22} {:>5} {:>10} {:>9}  deviation", "study", "cells", "claims", "published")?;
+    // Headings of the claims: those that hold, those that do not, and those that the runs do not decide.
+    writeln!(
+        out,
+        "{:22} {:>5} {:>5} {:>6} {:>9} {:>9}  deviation",
+        "study", "cells", "hold", "do not", "undecided", "published"
+    )?;
     let line = |Accuracy { cells, mean }: Accuracy| {
         let mean = if cells > 0 { format!("{mean:.1} %") } else { "–".to_owned() };
         format!("{cells:>9}  {mean:>9}")
     };
     for one in studies.iter().map(Line::of) {
-        let claims = format!("{} of {}", one.held, one.study.claims.len());
-        writeln!(out, "{:22} {:>5} {claims:>10} {}", one.study.id, one.cells, line(one.accuracy))?;
+        let ClaimCounts { held, open, missed } = one.claims;
+        let accuracy = line(one.accuracy);
+        writeln!(out, "{:22} {:>5} {held:>5} {missed:>6} {open:>9} {accuracy}", one.study.id, one.cells)?;
     }
-    writeln!(out, "{:22} {:>5} {:>10} {}", "all", "", "", line(Accuracy::of(studies)))?;
-    let written = format!("\nWritten: {0}/index.html, and each study in {0}/STUDY/", folder.display());
+    writeln!(out, "{:22} {:>5} {:>5} {:>6} {:>9} {}", "all", "", "", "", "", line(Accuracy::of(studies)))?;
+    let undecided =
+        "Columns 3 to 5 count claims. One is undecided if its 95 % interval contains the bound; --runs decides it.";
+    writeln!(out, "\n{}", fold(undecided, width()))?;
+    let written = format!("Written: {0}/index.html, and each study in {0}/STUDY/", folder.display());
     Ok(writeln!(out, "{}", fold(&written, width()))?)
 }
 
