@@ -24,6 +24,11 @@ pub enum ReportError {
     /// A packet does not fit into an IPv4 datagram.
     #[error("a packet of {0} bytes does not fit into an IPv4 datagram")]
     PacketTooLong(u64),
+    /// The options of a segment do not fit into a TCP header.
+    #[error(
+        "{0} bytes of options do not fit into a TCP header, which has space for 40; use fewer of the experimental options"
+    )]
+    OptionsTooLong(u16),
     /// A figure could not be drawn.
     #[error("cannot draw the figure: {0}")]
     Figure(String),

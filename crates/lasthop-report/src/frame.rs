@@ -71,7 +71,8 @@ fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
 
 fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     let (from, to) = (packet.from.index(), packet.from.peer().index());
-    let mut header = lasthop_wire::tcp_header([flow.ports[from], flow.ports[to]], segment);
+    let header = lasthop_wire::tcp_header([flow.ports[from], flow.ports[to]], segment);
+    let mut header = header.ok_or_else(|| ReportError::OptionsTooLong(segment.options.wire_len()))?;
     let ip = ip_header(packet, header.header_len() + packet.len as usize, IpNumber::TCP, flow)?;
     let payload = vec![0; packet.len as usize];
     header.checksum = header.calc_checksum_ipv4(&ip, &payload).expect("its length fits IPv4's, which was checked");

@@ -14,7 +14,8 @@ const TIME_TO_LIVE: u8 = 64;
 
 /// Returns a packet with `segment` and `payload` from one end to the other, with checksums, and with DF set for IPv4.
 ///
-/// `None` if the two ends have different address families, or the packet would exceed 65,535 bytes.
+/// `None` if the two ends have different address families, the options do not fit into a TCP header, or the packet would
+/// exceed 65,535 bytes.
 ///
 /// The packet is not ECN-capable; [`build_with_ecn`] builds one that is.
 pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
@@ -23,7 +24,7 @@ pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>>
 
 /// Returns a packet like [`build`], with an ECN field in the IP header.
 pub fn build_with_ecn(route: Route, ecn: Ecn, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
-    let mut tcp = tcp_header([route.source.port(), route.destination.port()], segment);
+    let mut tcp = tcp_header([route.source.port(), route.destination.port()], segment)?;
     let len = tcp.header_len() + payload.len();
     let mut bytes = Vec::with_capacity(Ipv6Header::LEN + len);
     match (route.source, route.destination) {
@@ -67,8 +68,9 @@ pub fn ip_ecn(ecn: Ecn) -> IpEcn {
     }
 }
 
-/// Returns the TCP header of `segment`, from the first port to the second, with a checksum of 0.
-pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
+/// Returns the TCP header of `segment`, from the first port to the second, with a checksum of 0. `None` if the options do
+/// not fit.
+pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> Option<TcpHeader> {
     let mut header = TcpHeader::new(ports[0], ports[1], segment.seq.0, segment.window);
     let flags = segment.flags;
     header.fin = flags.has(Flags::FIN);
@@ -81,13 +83,14 @@ pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     header.cwr = flags.has(Flags::CWR);
     header.ns = flags.has(Flags::AE);
     header.acknowledgment_number = if header.ack { segment.ack.0 } else { 0 };
-    header.set_options_raw(&option_bytes(&segment.options)).expect("at most 40 bytes of options");
-    header
+    header.set_options_raw(&option_bytes(&segment.options)?).ok()?;
+    Some(header)
 }
 
 /// Returns the options as counted by [`Options::wire_len`], each padded at its front to a multiple of four, except that
-/// the counters of accurate ECN are padded at their end. SACK blocks beyond the space are dropped, oldest first.
-pub fn option_bytes(options: &Options) -> Vec<u8> {
+/// the counters of accurate ECN are padded at their end. SACK blocks beyond the space are dropped, oldest first. `None` if
+/// the other options exceed 40 bytes (RFC 9293 §3.1).
+fn option_bytes(options: &Options) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(MOST_OPTIONS);
     if let Some(mss) = options.mss {
         bytes.extend([2, 4]);
@@ -145,8 +148,8 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
             bytes.extend(block.right.0.to_be_bytes());
         }
     }
-    debug_assert!(bytes.len() <= MOST_OPTIONS && bytes.len().is_multiple_of(4));
-    bytes
+    debug_assert!(bytes.len().is_multiple_of(4));
+    (bytes.len() <= MOST_OPTIONS).then_some(bytes)
 }
 
 /// Returns whether an address is an IPv4 address.

@@ -22,7 +22,7 @@ mod options;
 mod parse;
 mod transport;
 
-pub use build::{build, build_with_ecn, ip_ecn, option_bytes, tcp_header};
+pub use build::{build, build_with_ecn, ip_ecn, tcp_header};
 pub use captured::CapturedIp;
 pub use change::{acknowledge, mark_congestion, mark_eln, offer_window, part, pieces, redirect, revise, stamp};
 pub use checksum::{Checksum, Checksums, amend, checksums, seal, seal_datagram};

@@ -359,3 +359,26 @@ fn a_redirected_packet_keeps_what_is_no_checksum() {
     let damaged = after(&|packet| packet[30] ^= 1);
     assert_eq!((&damaged[..30], damaged[30]), (&whole[..30], whole[30] ^ 1));
 }
+
+/// A segment that no TCP header can hold is not built: all options together take 52 bytes.
+#[test]
+fn options_beyond_the_header_are_refused() {
+    let options = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { val: 1, ecr: 2 }),
+        smart: Some(Seq(3)),
+        eln: true,
+        ack_congestion: Some(AckCongestionOption::Permitted),
+        ecn_counters: EcnCounters::new(172, &[1, 2, 3]),
+        ..Options::default()
+    };
+    let route = Route { source: ([10, 0, 0, 1], 1).into(), destination: ([10, 0, 0, 2], 2).into() };
+    let built = |options: Options| build(route, &Segment { options, ..Segment::default() }, &[]);
+    assert_eq!((options.wire_len(), built(options)), (52, None));
+    // Without the counters they take exactly 40 bytes.
+    let fitting = Options { ecn_counters: None, ..options };
+    let packet = built(fitting).expect("40 bytes of options");
+    assert_eq!(parse(&packet).map(|view| view.segment.options), Some(fitting));
+}

@@ -179,7 +179,7 @@ mod tests {
         let options = Options { mss: Some(1460), ..Options::default() };
         let flags = Flags::SYN.with(Flags::ACK).with(Flags::AE);
         let segment = Segment { seq: Seq(0x0102_0304), ack: Seq(0x0506_0708), window: 0x090a, flags, options };
-        let bytes = tcp_header([80, 0x1234], &segment).to_bytes();
+        let bytes = tcp_header([80, 0x1234], &segment).unwrap().to_bytes();
         let tcp = Tcp::new_checked(&bytes).unwrap();
         assert_eq!((tcp.source_port(), tcp.destination_port()), (80, 0x1234));
         assert_eq!(
