@@ -52,7 +52,7 @@ impl Size {
         ("pemi2026", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.5 }),
         ("quic-geo2022", Self { runs: 10, runs_in_all: 10, seconds_per_run: 0.4 }),
         ("mqvpn2026", Self { runs: 6, runs_in_all: 6, seconds_per_run: 6.0 }),
-        ("l4s-tests2021", Self { runs: 1, runs_in_all: 1, seconds_per_run: 62.0 }),
+        ("l4s-tests2021", Self { runs: 3, runs_in_all: 1, seconds_per_run: 62.0 }),
         ("lasthop2026", Self { runs: 5, runs_in_all: 2, seconds_per_run: 38.0 }),
     ];
 

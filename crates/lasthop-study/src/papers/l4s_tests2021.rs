@@ -4,7 +4,7 @@ use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
 use super::records;
-use crate::claims::{self, Claimant};
+use crate::claims::{self, Claimant, show};
 use crate::measures::flows::steady_name;
 use crate::stats::Estimate;
 use crate::study::Results;
@@ -96,6 +96,13 @@ impl Queue {
     }
 }
 
+/// Returns a quantity of the two flows' steady rates, estimated over the runs.
+fn of_rates(c: &Claimant, cell: &str, quantity: impl Fn([f64; 2]) -> f64) -> Option<Estimate> {
+    let names = ["first", "second"].map(|flow| steady_name(flow, STEADY));
+    let values = c.results.values_of(cell, names.each_ref().map(String::as_str), |[a, b]| Some(quantity([a?, b?])))?;
+    Estimate::of(&values.into_iter().flatten().collect::<Vec<_>>())
+}
+
 impl Topic for Queue {
     fn id(&self) -> &'static str {
         self.id
@@ -180,9 +187,9 @@ impl Topic for Queue {
             for Pair { flows, .. } in self.pairs() {
                 let Some(fast) = wanted(&flows) else { continue };
                 let cell = self.cell(&flows);
-                let rate = |flow: &str| c.results.get(&cell, &steady_name(flow, STEADY)).map(|rate| rate.mean);
-                let rates = [rate("first")?, rate("second")?];
-                c.check(rates[fast] > rates[1 - fast], format!("{cell} {:.2} and {:.2} Mbps", rates[0], rates[1]));
+                let ahead = of_rates(c, &cell, |rates| rates[fast] - rates[1 - fast])?;
+                let [first, second] = [0, 1].map(|flow| of_rates(c, &cell, |rates| rates[flow]));
+                c.judge(&ahead, format!("{cell} {} and {} Mbps", show(&first?), show(&second?)));
             }
             Some(())
         };
@@ -207,9 +214,8 @@ impl Topic for Queue {
             _ => vec![claim("d", "Under FQ-CoDel, no flow has more than 1.5 times the rate of the other", &|c| {
                 for Pair { flows, .. } in self.pairs() {
                     let cell = self.cell(&flows);
-                    let rate = |flow: &str| c.results.get(&cell, &steady_name(flow, STEADY)).map(|rate| rate.mean);
-                    let ratio = rate("first")? / rate("second")?;
-                    c.check(ratio.max(1.0 / ratio) <= 1.5, format!("{cell} ratio {ratio:.2}"));
+                    let ratio = of_rates(c, &cell, |[first, second]| first / second)?;
+                    c.judge_within(&ratio, (1.0 / 1.5, 1.5), format!("{cell} ratio {}", show(&ratio)));
                 }
                 Some(())
             })],
