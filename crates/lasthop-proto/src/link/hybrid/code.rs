@@ -40,6 +40,22 @@ const TABLES: ([u8; 510], [u8; 256]) = {
     (powers, logarithms)
 };
 
+/// All products, a row for each factor. A table of 64 KiB, so that a byte takes one look-up; logarithms take two and a
+/// check for zero.
+static PRODUCTS: [[u8; 256]; 256] = {
+    let mut products = [[0; 256]; 256];
+    let mut factor = 1;
+    while factor < 256 {
+        let mut other = 1;
+        while other < 256 {
+            products[factor][other] = Gf(factor as u8).times(Gf(other as u8)).0;
+            other += 1;
+        }
+        factor += 1;
+    }
+    products
+};
+
 /// An element of GF(256).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Gf(pub u8);
@@ -70,9 +86,12 @@ impl Gf {
 
     /// Adds `self` times each byte of `from` to the corresponding byte of `to`.
     pub fn add_scaled(self, to: &mut [u8], from: &[u8]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to ^= self.times(Self(*from)).0;
+        let pairs = to.iter_mut().zip(from);
+        if self == Self(1) {
+            return pairs.for_each(|(to, from)| *to ^= from);
         }
+        let products = &PRODUCTS[usize::from(self.0)];
+        pairs.for_each(|(to, from)| *to ^= products[usize::from(*from)]);
     }
 }
 

@@ -11,13 +11,21 @@ use crate::packet::{
 };
 use crate::seq::Seq;
 
+/// Length up to which images of most packets are used: those of segments without SACK blocks take 41 bytes.
+const COMMON: usize = 48;
+
 impl Coded for Image {
     fn zero() -> Self {
         Self([0; Self::LENGTH])
     }
 
     fn add_scaled(&mut self, factor: Gf, other: &Self) {
-        factor.add_scaled(&mut self.0, &other.0);
+        let (to, rest) = self.0.split_at_mut(COMMON);
+        let (from, more) = other.0.split_at(COMMON);
+        factor.add_scaled(to, from);
+        if more != [0; Self::LENGTH - COMMON] {
+            factor.add_scaled(rest, more);
+        }
     }
 }
 
