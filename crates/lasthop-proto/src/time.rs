@@ -114,12 +114,14 @@ impl Duration {
 
 impl Add<Duration> for Instant {
     type Output = Self;
+    #[inline]
     fn add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 }
 
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, span: Duration) {
         *self = *self + span;
     }
@@ -127,6 +129,7 @@ impl AddAssign<Duration> for Instant {
 
 impl Add for Duration {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -134,6 +137,7 @@ impl Add for Duration {
 
 impl Sub for Duration {
     type Output = Self;
+    #[inline]
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
     }

@@ -64,6 +64,8 @@ pub(super) struct Ingress<I: Item> {
     /// Round trip to which the queues are tuned, and rate in bits per second to which their limit is.
     trip: Duration,
     rate: u64,
+    /// Round trip and rate of the last call of [`Self::tune`].
+    tuned: (Duration, u64),
     gone: Vec<Entry<I>>,
     windows: Windows<I::Connection>,
     dropped: u64,
@@ -101,6 +103,7 @@ impl<I: Item> Ingress<I> {
             interval,
             trip: Duration::ZERO,
             rate,
+            tuned: (Duration::ZERO, 0),
             gone: Vec::new(),
             windows,
             dropped: 0,
@@ -113,6 +116,10 @@ impl<I: Item> Ingress<I> {
     /// Adapts target and limit to the hop's rate and round trip: while a hole is repaired a flow stalls, and its source
     /// then sends a burst of about the data of one round trip of the hop.
     pub fn tune(&mut self, trip: Duration, rate: u64) {
+        if self.tuned == (trip, rate) {
+            return;
+        }
+        self.tuned = (trip, rate);
         let target = self.given.max(frames(rate));
         if target != self.target {
             (self.target, self.trip) = (target, Duration::ZERO);

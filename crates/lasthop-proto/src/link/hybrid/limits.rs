@@ -1,5 +1,6 @@
 //! Limits of time and memory that follow the hop: they are functions of its rate and its round trip.
 
+use super::LEAST_WINDOW;
 use super::budget::RESIDUAL;
 use super::frame::Class;
 use crate::time::Duration;
@@ -61,7 +62,7 @@ pub(super) fn frames_in_flight(rate: u64, trip: Duration) -> u64 {
 /// Returns the number of full packets that fit into a third of `memory` bytes, at least 128, at most those that the
 /// other end can identify.
 pub(super) fn third(memory: u64) -> u64 {
-    (memory / 3 / (FRAME_BITS / 8)).clamp(128, AHEAD / 2)
+    (memory / 3 / (FRAME_BITS / 8)).clamp(LEAST_WINDOW, AHEAD / 2)
 }
 
 /// Returns the maximum number of packets in an entry queue that follows the hop. When a hole is filled, its flow's

@@ -80,6 +80,9 @@ pub const FEEDBACK_BYTES: u32 = 38;
 /// Additional length of feedback if there are several paths, in bytes: arrival time, distance, path.
 const MULTIPATH_BYTES: u32 = 7;
 
+/// Minimum number of symbols that may be in flight, on any hop.
+const LEAST_WINDOW: u64 = 128;
+
 /// Returns the report schedule of an end with that configuration.
 const fn reports(config: &HopConfig) -> Reports {
     match config.repair {
@@ -280,7 +283,7 @@ impl<I: Item> Hop<I> {
     /// symbol is repaired, and a margin.
     fn window(&self) -> u64 {
         let rate = if self.is_multipath() { self.total_rate() } else { self.path(PathId::FIRST).control.rate() };
-        let window = 4 * limits::frames_in_flight(rate, self.longest_trip()) + 128;
+        let window = 4 * limits::frames_in_flight(rate, self.longest_trip()) + LEAST_WINDOW;
         window.min(limits::third(self.config.memory))
     }
 

@@ -62,7 +62,7 @@ impl<P: Carried> TwoEnded<P> {
         &mut self.hop
     }
 
-    fn on_wireless(&mut self, now: Instant, path: PathId, packet: Packet<P>) -> Disposition {
+    fn on_wireless(&mut self, now: Instant, path: PathId, mut packet: Packet<P>) -> Disposition {
         let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
             self.past.push_back((Port::WIRED, packet));
             return Disposition::Forwarded;
@@ -75,7 +75,8 @@ impl<P: Carried> TwoEnded<P> {
         let symbol = |low: u32| Symbol(expand(low, symbols.0));
         let (number, frame) = match header {
             Header::Symbol { packet: number, symbol: low, label } => {
-                (number, Frame::Data(symbol(low), label, self.unwrapped(path, packet)))
+                self.unwrap(path, &mut packet);
+                (number, Frame::Data(symbol(low), label, packet))
             }
             Header::Repair { packet: number, first, count, key } => {
                 let Body::Coded(image) = packet.body else { return Disposition::Dropped };
@@ -92,7 +93,10 @@ impl<P: Carried> TwoEnded<P> {
             }
             Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
             Header::Probe { packet: number } => (number, Frame::Probe),
-            Header::Bare { packet: number } => (number, Frame::Bare(self.unwrapped(path, packet))),
+            Header::Bare { packet: number } => {
+                self.unwrap(path, &mut packet);
+                (number, Frame::Bare(packet))
+            }
         };
         let carries = matches!(frame, Frame::Data(..) | Frame::Bare(_));
         self.hop.handle_frame(now, path, PacketNumber(expand(number, packets.0)), bytes, frame);
@@ -100,15 +104,15 @@ impl<P: Carried> TwoEnded<P> {
         if carries { Disposition::Held } else { Disposition::Absorbed }
     }
 
-    /// Returns a packet without this hop's header.
-    fn unwrapped(&self, path: PathId, mut packet: Packet<P>) -> Packet<P> {
+    /// Removes this hop's header from a packet.
+    fn unwrap(&self, path: PathId, packet: &mut Packet<P>) {
         packet.link.pop();
-        let header_len = packet.header_len.saturating_sub(self.hop.header(path));
-        Packet { header_len, priority: Priority::Normal, ..packet }
+        packet.header_len = packet.header_len.saturating_sub(self.hop.header(path));
+        packet.priority = Priority::Normal;
     }
 
-    /// Returns a frame as a packet.
-    fn packet(&self, outgoing: Outgoing<Packet<P>>) -> Packet<P> {
+    /// Writes a frame into `place` as a packet.
+    fn put(&self, outgoing: Outgoing<Packet<P>>, place: &mut Packet<P>) {
         let Outgoing { path, packet: PacketNumber(number), frame, why, bytes } = outgoing;
         let packet = number as u32;
         let cause = match why {
@@ -128,30 +132,35 @@ impl<P: Carried> TwoEnded<P> {
         };
         match frame {
             Frame::Data(Symbol(symbol), label, item) => {
-                let header_len = item.header_len.saturating_add(self.hop.header(path));
                 let cause = if why == Why::First { item.cause } else { cause };
-                let mut packet_out = Packet { header_len, cause, priority: Priority::Normal, ..item };
-                Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
-                packet_out
+                *place = Packet { cause, ..item };
+                self.wrap(path, Header::Symbol { packet, symbol: symbol as u32, label }, place);
             }
             Frame::Repair(Window { first, count }, key, sum) => {
                 let (image, payload) = P::part(sum);
-                control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image), payload)
+                let header = Header::Repair { packet, first: first.0 as u32, count, key };
+                *place = control(header, Body::Coded(image), payload);
             }
             Frame::Feedback(feedback) => {
-                control(Header::Feedback { packet }, Body::Report(LinkReport::from(feedback)), P::default())
+                let body = Body::Report(LinkReport::from(feedback));
+                *place = control(Header::Feedback { packet }, body, P::default());
             }
             Frame::Floor(Symbol(symbol)) => {
-                control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control, P::default())
+                *place = control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control, P::default());
             }
-            Frame::Probe => control(Header::Probe { packet }, Body::Control, P::default()),
+            Frame::Probe => *place = control(Header::Probe { packet }, Body::Control, P::default()),
             Frame::Bare(item) => {
-                let header_len = item.header_len.saturating_add(self.hop.header(path));
-                let mut packet_out = Packet { header_len, priority: Priority::Normal, ..item };
-                Header::Bare { packet }.put(&mut packet_out.link);
-                packet_out
+                *place = item;
+                self.wrap(path, Header::Bare { packet }, place);
             }
         }
+    }
+
+    /// Adds this hop's header to a packet.
+    fn wrap(&self, path: PathId, header: Header, packet: &mut Packet<P>) {
+        packet.header_len = packet.header_len.saturating_add(self.hop.header(path));
+        packet.priority = Priority::Normal;
+        header.put(&mut packet.link);
     }
 }
 
@@ -238,7 +247,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
             Why::Resend | Why::Probe | Why::Redundancy | Why::Control => node::Why::Control,
         };
         let port = Port(Port::WIRELESS.0 + u16::from(outgoing.path.0));
-        *place = self.packet(outgoing);
+        self.put(outgoing, place);
         Some((port, why))
     }
 

@@ -234,7 +234,11 @@ impl<I: Item> Hop<I> {
         if self.is_multipath() {
             self.copy_overdue(now, path);
         }
-        if self.silence_due(self.path(path)).is_none_or(|due| due > now) {
+        let state = self.path(path);
+        if !self.is_multipath() && now < state.sent.earliest_silence(&state.detector) {
+            return;
+        }
+        if self.silence_due(state).is_none_or(|due| due > now) {
             return;
         }
         if self.is_multipath() {

@@ -208,6 +208,9 @@ impl<I: Item> Receiver<I> {
 
     /// Passes on packets that wait for `symbol`, and those that wait for them.
     fn follow(&mut self, symbol: u64, out: &mut VecDeque<I>) {
+        if self.waiters.is_empty() {
+            return;
+        }
         let (mut passed, mut next) = (Vec::new(), Some(symbol));
         while let Some(symbol) = next {
             while let Some((_, waiter)) = self.waiters.range((symbol, 0)..=(symbol, u64::MAX)).next().copied() {

@@ -8,7 +8,7 @@ use super::path::{Path, micros};
 use super::redundancy::{BLOCK, BLOCK_WAIT, IDLE};
 use super::settings::Repair;
 use super::symbols::{Load, Rank};
-use super::{FEEDBACK_BYTES, Hop, MULTIPATH_BYTES, Outgoing};
+use super::{FEEDBACK_BYTES, Hop, LEAST_WINDOW, MULTIPATH_BYTES, Outgoing};
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 
@@ -16,11 +16,14 @@ impl<I: Item> Hop<I> {
     /// Returns the next frame to send.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
         self.polled = now;
-        let outgoing = self.path_ids().find_map(|path| self.poll_path(now, path));
-        if outgoing.is_none() {
-            self.watch_overflow(now);
+        for path in self.path_ids() {
+            let outgoing = self.poll_path(now, path);
+            if outgoing.is_some() {
+                return outgoing;
+            }
         }
-        outgoing
+        self.watch_overflow(now);
+        None
     }
 
     /// Returns the next frame to send on a path.
@@ -42,13 +45,17 @@ impl<I: Item> Hop<I> {
             self.symbols.on_floor_sent(now, trip);
             return Some(self.send(now, path, Frame::Floor(floor), None, Why::Control, 0));
         }
-        let outgoing = if self.is_multipath() {
-            let again = self.send_again(now, path).or_else(|| self.send_coded_among(now, path));
-            again.or_else(|| self.send_staged(now, path))
-        } else {
-            let again = self.send_again(now, path).or_else(|| self.send_coded(now, path));
-            again.or_else(|| self.send_new(now, path))
-        };
+        // A frame is large. It is returned at once, because each step on the way would copy it.
+        let again = self.send_again(now, path);
+        if again.is_some() {
+            return again;
+        }
+        let is_multipath = self.is_multipath();
+        let coded = if is_multipath { self.send_coded_among(now, path) } else { self.send_coded(now, path) };
+        if coded.is_some() {
+            return coded;
+        }
+        let outgoing = if is_multipath { self.send_staged(now, path) } else { self.send_new(now, path) };
         if outgoing.is_none() {
             self.path_mut(path).control.on_pause(Press::Nothing);
         }
@@ -58,8 +65,8 @@ impl<I: Item> Hop<I> {
     /// Returns whether frames are waiting to leave when the pace of a path allows the next one.
     fn press(&self, path: PathId) -> Press {
         let pace = self.path(path).control.pacer.next();
-        let due = [self.symbols.floor_due(), self.symbols.next_again()].into_iter().flatten().any(|at| at <= pace);
-        if due || self.has_new() || self.coded.is_some() || self.coded_on.is_some() {
+        let due = sooner(self.symbols.floor_due(), self.symbols.next_again());
+        if due.is_some_and(|at| at <= pace) || self.has_new() || self.coded.is_some() || self.coded_on.is_some() {
             Press::Frames
         } else {
             Press::Nothing
@@ -69,16 +76,22 @@ impl<I: Item> Hop<I> {
     /// Returns whether packets wait that have not been sent.
     pub(super) fn has_new(&self) -> bool {
         let staged = self.symbols.staged(Rank::Light) + self.symbols.staged(Rank::Bulk) + self.bare.len();
-        staged > 0 || self.ingress.waiting() > 0 && self.symbols.may_send(self.window())
+        staged > 0 || self.ingress.waiting() > 0 && self.may_send()
+    }
+
+    /// Returns whether another symbol may be sent.
+    fn may_send(&self) -> bool {
+        // The window is computed only if it matters.
+        self.symbols.may_send(LEAST_WINDOW) || self.symbols.may_send(self.window())
     }
 
     /// Sends the next planned transmission of a packet.
     fn send_again(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
+        if self.symbols.next_again().is_none_or(|at| at > now) {
+            return None;
+        }
         let trip = self.longest_trip();
         let load = if self.is_multipath() {
-            if self.symbols.next_again().is_none_or(|at| at > now) {
-                return None;
-            }
             let targets = self.targets(now);
             self.symbols.pop_again(now, trip, |again| targets.of(again) == Some(path))?
         } else {
@@ -172,7 +185,7 @@ impl<I: Item> Hop<I> {
     }
 
     fn send_new(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
-        if !self.symbols.may_send(self.window()) {
+        if !self.may_send() {
             return None;
         }
         if self.repeats() {
@@ -235,11 +248,13 @@ impl<I: Item> Hop<I> {
 
     /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let own = [self.receiver.poll_deadline(), self.block.map(|(_, until)| until), self.idle];
-        let paths = self.path_ids().filter_map(|path| {
-            if self.is_multipath() { self.deadline_of_many(path) } else { self.path_deadline(self.path(path)) }
-        });
-        own.into_iter().flatten().chain(paths).min()
+        let mut first = sooner(self.receiver.poll_deadline(), sooner(self.block.map(|(_, until)| until), self.idle));
+        for path in self.path_ids() {
+            let due =
+                if self.is_multipath() { self.deadline_of_many(path) } else { self.path_deadline(self.path(path)) };
+            first = sooner(first, due);
+        }
+        first
     }
 
     /// Returns the time of the next frame or timeout of one of several paths. A path that had nothing to send at the
@@ -270,9 +285,21 @@ impl<I: Item> Hop<I> {
         let frame = if self.coded.is_some() || self.has_new() {
             Some(pace)
         } else {
-            let planned = [self.symbols.floor_due(), self.symbols.next_again()];
-            planned.into_iter().flatten().min().map(|at| at.max(pace))
+            sooner(self.symbols.floor_due(), self.symbols.next_again()).map(|at| at.max(pace))
         };
-        [path.account.due(), path.sent.loss_due(), self.silence_due(path), frame].into_iter().flatten().min()
+        let due = sooner(sooner(path.account.due(), path.sent.loss_due()), frame);
+        // The time of a probe, which is rarely the first, takes several divisions.
+        if due.is_some_and(|at| at <= path.sent.earliest_silence(&path.detector)) {
+            return due;
+        }
+        sooner(due, self.silence_due(path))
+    }
+}
+
+/// Returns the earlier of two times that may not be set.
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

@@ -288,6 +288,9 @@ impl<I: Item> Symbols<I> {
 
     /// Returns the time at which the next packet may be retransmitted.
     pub fn next_again(&self) -> Option<Instant> {
+        if self.again.iter().all(BTreeMap::is_empty) {
+            return None;
+        }
         self.again.iter().filter_map(|again| again.first_key_value()).map(|((at, _), _)| *at).min()
     }
 

@@ -385,6 +385,11 @@ impl Transmissions {
         self.probes
     }
 
+    /// Returns a time before which [`Self::silence_due`] never is.
+    pub fn earliest_silence(&self, detector: &Detector) -> Instant {
+        self.quiet + detector.round_trip()
+    }
+
     /// Returns the time of the next probe, while packets are outstanding.
     pub fn silence_due(&self, detector: &Detector, wait: Duration) -> Instant {
         self.quiet + detector.silence(wait, self.probes)
