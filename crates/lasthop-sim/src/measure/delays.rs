@@ -8,38 +8,79 @@ const BITS: u32 = CLASSES.ilog2();
 /// Number of octaves. The first has a class for each nanosecond below 64 ns.
 const OCTAVES: usize = 65 - BITS as usize;
 
+/// Number of delays up to which a histogram lists their classes.
+const FEW: usize = 128;
+
+/// Counts by octave and class.
+type Counts = [Option<Box<[u64; CLASSES]>>; OCTAVES];
+
 /// A histogram of delays. Quantiles have an error of at most 0.8 % ([`DelayHistogram::quantile`]); count, mean and
-/// maximum are exact. Uses at most 31 KB; allocates once for each octave that contains a delay.
-#[derive(Clone, Debug)]
+/// maximum are exact. Lists the classes of the first 128 delays, since there may be a hundred thousand flows with few
+/// delays each; beyond that it uses at most 31 KB, and allocates once for each octave that contains a delay.
+#[derive(Clone, Debug, Default)]
 pub struct DelayHistogram {
-    octaves: [Option<Box<[u64; CLASSES]>>; OCTAVES],
+    /// Octaves and classes of delays, each as [`place`] returns them, in one number.
+    few: Vec<u16>,
+    /// Counts of the other delays.
+    counts: Option<Box<Counts>>,
     total: u64,
     sum: u128,
     longest: Duration,
 }
 
-impl Default for DelayHistogram {
-    fn default() -> Self {
-        Self { octaves: [const { None }; OCTAVES], total: 0, sum: 0, longest: Duration::ZERO }
-    }
+/// Returns the octave and the class of a delay.
+#[inline]
+fn place(delay: Duration) -> (usize, usize) {
+    let nanos = delay.as_nanos();
+    let octave = (nanos | (CLASSES as u64 - 1)).ilog2() + 1 - BITS;
+    (octave as usize, (nanos >> octave.saturating_sub(1)) as usize % CLASSES)
+}
+
+fn count(counts: &mut Counts, (octave, class): (usize, usize)) {
+    counts[octave].get_or_insert_with(|| Box::new([0; CLASSES]))[class] += 1;
 }
 
 impl DelayHistogram {
     /// Adds a delay.
     #[inline]
     pub fn add(&mut self, delay: Duration) {
-        let nanos = delay.as_nanos();
         self.total += 1;
-        self.sum += u128::from(nanos);
+        self.sum += u128::from(delay.as_nanos());
         self.longest = self.longest.max(delay);
-        let octave = (nanos | (CLASSES as u64 - 1)).ilog2() + 1 - BITS;
-        let class = (nanos >> octave.saturating_sub(1)) as usize % CLASSES;
-        self.octaves[octave as usize].get_or_insert_with(|| Box::new([0; CLASSES]))[class] += 1;
+        let (octave, class) = place(delay);
+        match self.counts.as_mut().and_then(|counts| counts[octave].as_mut()) {
+            Some(counts) => counts[class] += 1,
+            None => self.add_first(octave, class),
+        }
+    }
+
+    /// Adds a delay to a histogram of few, or the first one of its octave.
+    #[inline(never)]
+    fn add_first(&mut self, octave: usize, class: usize) {
+        if self.counts.is_none() && self.few.len() < FEW {
+            self.few.push((octave * CLASSES + class) as u16);
+        } else {
+            count(self.spread(), (octave, class));
+        }
+    }
+
+    /// Counts the listed delays.
+    #[cold]
+    fn spread(&mut self) -> &mut Counts {
+        let counts = self.counts.get_or_insert_with(|| Box::new([const { None }; OCTAVES]));
+        for number in std::mem::take(&mut self.few) {
+            count(counts, (usize::from(number) / CLASSES, usize::from(number) % CLASSES));
+        }
+        counts
     }
 
     /// Adds the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        for (octave, more) in self.octaves.iter_mut().zip(&other.octaves) {
+        let counts = self.spread();
+        for number in &other.few {
+            count(counts, (usize::from(*number) / CLASSES, usize::from(*number) % CLASSES));
+        }
+        for (octave, more) in counts.iter_mut().zip(other.counts.iter().flat_map(|counts| counts.iter())) {
             if let Some(more) = more {
                 let counts = octave.get_or_insert_with(|| Box::new([0; CLASSES]));
                 counts.iter_mut().zip(more.iter()).for_each(|(count, more)| *count += more);
@@ -54,8 +95,14 @@ impl DelayHistogram {
     /// the maximum delay. `None` without delays.
     pub fn quantile(&self, permille: u32) -> Option<Duration> {
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
-        let octaves =
-            self.octaves.iter().zip(0_u32..).filter_map(|(counts, octave)| Some((counts.as_deref()?, octave)));
+        let Some(counts) = &self.counts else {
+            let mut few = self.few.clone();
+            few.sort_unstable();
+            let number = usize::from(*few.get(rank as usize - 1)?);
+            let nanos = middle((number / CLASSES) as u32, (number % CLASSES) as u64);
+            return Some(Duration::from_nanos(nanos).min(self.longest));
+        };
+        let octaves = counts.iter().zip(0_u32..).filter_map(|(counts, octave)| Some((counts.as_deref()?, octave)));
         let mut classes = octaves.flat_map(|(counts, octave)| {
             counts.iter().zip(0_u64..).map(move |(count, class)| (*count, middle(octave, class)))
         });
@@ -146,6 +193,19 @@ mod tests {
         let [mut merged, other] = halves;
         merged.merge(&other);
         assert_eq!(merged.stats(), whole.stats());
+    }
+
+    /// Few delays, which are listed, have the same quantiles as if they were counted.
+    #[test]
+    fn quantiles_do_not_depend_on_the_number_of_delays() {
+        for number in [1, 2, FEW, FEW + 1, 3 * FEW] {
+            let mut listed = DelayHistogram::default();
+            (0..number as u64).for_each(|n| listed.add(Duration::from_nanos((n * 7919 % 1000).pow(2))));
+            let mut counted = DelayHistogram::default();
+            counted.merge(&listed);
+            assert!(counted.counts.is_some() && listed.counts.is_some() == (number > FEW), "{number}");
+            assert_eq!(listed.stats(), counted.stats(), "{number}");
+        }
     }
 
     #[test]
