@@ -347,7 +347,9 @@ impl Tracking {
         let taken = if self.is_open() { self.judge(from, &sight) } else { Take::Refused };
         match taken {
             Take::Believed => {
-                self.doubts = [Doubt::NONE; 2];
+                for doubt in self.doubts.iter_mut().filter(|doubt| doubt.last.is_some()) {
+                    *doubt = Doubt::NONE;
+                }
                 self.answer(now, from, segment.ack);
                 Take::Believed
             }

@@ -37,6 +37,8 @@ pub(super) struct Classifier {
     /// Flows by the time of their last use.
     order: BTreeMap<u64, u32>,
     touches: u64,
+    /// Flow used last.
+    latest: Option<u32>,
 }
 
 impl Classifier {
@@ -45,8 +47,8 @@ impl Classifier {
     }
 
     fn touch(&mut self, now: Instant, key: u32) -> &mut Flow {
-        let is_latest = self.order.last_key_value().is_some_and(|(_, latest)| *latest == key);
-        if !is_latest {
+        if self.latest != Some(key) {
+            self.latest = Some(key);
             self.touches += 1;
             if let Some(flow) = self.flows.get(&key) {
                 self.order.remove(&flow.touched);

@@ -65,8 +65,7 @@ impl<I: Item> Hop<I> {
     /// Returns whether frames are waiting to leave when the pace of a path allows the next one.
     fn press(&self, path: PathId) -> Press {
         let pace = self.path(path).control.pacer.next();
-        let due = sooner(self.symbols.floor_due(), self.symbols.next_again());
-        if due.is_some_and(|at| at <= pace) || self.has_new() || self.coded.is_some() || self.coded_on.is_some() {
+        if self.planned() <= pace || self.has_new() || self.coded.is_some() || self.coded_on.is_some() {
             Press::Frames
         } else {
             Press::Nothing
@@ -248,13 +247,18 @@ impl<I: Item> Hop<I> {
 
     /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let mut first = sooner(self.receiver.poll_deadline(), sooner(self.block.map(|(_, until)| until), self.idle));
+        let mut first = or_never(self.receiver.poll_deadline())
+            .min(self.block.map_or(NEVER, |(_, until)| until))
+            .min(or_never(self.idle));
         for path in self.path_ids() {
-            let due =
-                if self.is_multipath() { self.deadline_of_many(path) } else { self.path_deadline(self.path(path)) };
-            first = sooner(first, due);
+            let due = if self.is_multipath() {
+                or_never(self.deadline_of_many(path))
+            } else {
+                self.path_deadline(self.path(path))
+            };
+            first = first.min(due);
         }
-        first
+        (first < NEVER).then_some(first)
     }
 
     /// Returns the time of the next frame or timeout of one of several paths. A path that had nothing to send at the
@@ -280,26 +284,26 @@ impl<I: Item> Hop<I> {
     }
 
     /// Returns the time of a path's next frame or timeout.
-    fn path_deadline(&self, path: &Path) -> Option<Instant> {
+    fn path_deadline(&self, path: &Path) -> Instant {
         let pace = path.control.pacer.next();
-        let frame = if self.coded.is_some() || self.has_new() {
-            Some(pace)
-        } else {
-            sooner(self.symbols.floor_due(), self.symbols.next_again()).map(|at| at.max(pace))
-        };
-        let due = sooner(sooner(path.account.due(), path.sent.loss_due()), frame);
+        let frame = if self.coded.is_some() || self.has_new() { pace } else { self.planned().max(pace) };
+        let due = frame.min(or_never(path.account.due())).min(or_never(path.sent.loss_due()));
         // The time of a probe, which is rarely the first, takes several divisions.
-        if due.is_some_and(|at| at <= path.sent.earliest_silence(&path.detector)) {
+        if due <= path.sent.earliest_silence(&path.detector) {
             return due;
         }
-        sooner(due, self.silence_due(path))
+        due.min(or_never(self.silence_due(path)))
+    }
+
+    /// Returns the time at which the next notice or planned transmission is due.
+    fn planned(&self) -> Instant {
+        or_never(self.symbols.floor_due()).min(or_never(self.symbols.next_again()))
     }
 }
 
-/// Returns the earlier of two times that may not be set.
-fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+/// Time that is not reached: its comparison with other times takes fewer steps than that of an `Option`.
+const NEVER: Instant = Instant::FAR_FUTURE;
+
+fn or_never(at: Option<Instant>) -> Instant {
+    at.unwrap_or(NEVER)
 }
