@@ -254,6 +254,14 @@ impl<I: Item> Hop<I> {
         Some(item)
     }
 
+    /// Writes the next packet that [`Self::poll_item`] would return into `place`. Returns false if there is none.
+    pub(super) fn poll_item_into(&mut self, now: Instant, place: &mut I) -> bool {
+        let Some(item) = self.out.pop_front() else { return false };
+        *place = item;
+        self.ingress.on_arrived(now, place);
+        true
+    }
+
     fn repeats(&self) -> bool {
         !matches!(self.config.repair, Repair::Share(_))
     }

@@ -234,8 +234,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
             *place = packet;
             return Some((port, node::Why::Given));
         }
-        if let Some(packet) = self.hop.poll_item(now) {
-            *place = packet;
+        if self.hop.poll_item_into(now, place) {
             return Some((Port::WIRED, node::Why::Released));
         }
         let outgoing = self.hop.poll_frame(now)?;

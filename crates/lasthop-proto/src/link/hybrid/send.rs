@@ -16,6 +16,13 @@ impl<I: Item> Hop<I> {
     /// Returns the next frame to send.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
         self.polled = now;
+        if self.is_multipath() { self.poll_among(now) } else { self.poll_path(now, PathId::FIRST) }
+    }
+
+    /// Returns the next frame to send on one of several paths. Apart from [`Self::poll_frame`], since the compiler would
+    /// move what does not depend on the path in front of the loop, and compute it for a single path as well.
+    #[inline(never)]
+    fn poll_among(&mut self, now: Instant) -> Option<Outgoing<I>> {
         for path in self.path_ids() {
             let outgoing = self.poll_path(now, path);
             if outgoing.is_some() {
@@ -36,6 +43,13 @@ impl<I: Item> Hop<I> {
             self.path_mut(path).control.on_pause(press);
             return None;
         }
+        self.poll_due(now, path)
+    }
+
+    /// Returns the next frame to send on a path whose pace allows it. Apart from [`Self::poll_path`], which finds nothing
+    /// to send in half of the calls: they need no space for a frame on the stack.
+    #[inline(never)]
+    fn poll_due(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
         if self.path(path).must_probe() || self.wants_probe(now, path) {
             self.path_mut(path).probe = false;
             return Some(self.send(now, path, Frame::Probe, None, Why::Probe, 0));
@@ -131,6 +145,7 @@ impl<I: Item> Hop<I> {
         packet
     }
 
+    #[inline(never)]
     fn feedback(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
         let is_multipath = self.is_multipath();
         let via = if is_multipath { self.feedback_path(now, path) } else { path };
@@ -247,18 +262,19 @@ impl<I: Item> Hop<I> {
 
     /// Returns the time at which to call [`Hop::handle_timeout`], or [`Hop::poll_frame`] again.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let mut first = or_never(self.receiver.poll_deadline())
+        let first = or_never(self.receiver.poll_deadline())
             .min(self.block.map_or(NEVER, |(_, until)| until))
             .min(or_never(self.idle));
-        for path in self.path_ids() {
-            let due = if self.is_multipath() {
-                or_never(self.deadline_of_many(path))
-            } else {
-                self.path_deadline(self.path(path))
-            };
-            first = first.min(due);
-        }
+        let of_paths =
+            if self.is_multipath() { self.deadline_among() } else { self.path_deadline(self.path(PathId::FIRST)) };
+        let first = first.min(of_paths);
         (first < NEVER).then_some(first)
+    }
+
+    /// Returns the time of the next frame or timeout of several paths.
+    #[inline(never)]
+    fn deadline_among(&self) -> Instant {
+        self.path_ids().filter_map(|path| self.deadline_of_many(path)).min().unwrap_or(NEVER)
     }
 
     /// Returns the time of the next frame or timeout of one of several paths. A path that had nothing to send at the
