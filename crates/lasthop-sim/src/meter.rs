@@ -38,13 +38,16 @@ impl Key {
     const NONE: Self = Self(u64::MAX);
 
     fn of(packet: &Packet) -> Option<Self> {
+        if !packet.has_data() {
+            return None;
+        }
         let number = match packet.body {
             Body::Tcp(segment) => segment.seq.0,
             Body::Datagram { number } | Body::Media { number } | Body::Quic { number, .. } => number,
             Body::Control | Body::Coded(_) | Body::Report(_) => return None,
         };
         let end = u64::from(packet.flow.0) << 1 | packet.from.index() as u64;
-        packet.has_data().then_some(Self(end << 32 | u64::from(number)))
+        Some(Self(end << 32 | u64::from(number)))
     }
 
     const fn slot(self) -> usize {

@@ -94,38 +94,54 @@ impl DelayHistogram {
     /// Returns the quantile at `permille` thousandths, with an error of at most 0.8 %: the middle of its class, at most
     /// the maximum delay. `None` without delays.
     pub fn quantile(&self, permille: u32) -> Option<Duration> {
-        let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
-        let Some(counts) = &self.counts else {
-            let mut few = self.few.clone();
-            few.sort_unstable();
-            let number = usize::from(*few.get(rank as usize - 1)?);
-            let nanos = middle((number / CLASSES) as u32, (number % CLASSES) as u64);
-            return Some(Duration::from_nanos(nanos).min(self.longest));
-        };
-        let octaves = counts.iter().zip(0_u32..).filter_map(|(counts, octave)| Some((counts.as_deref()?, octave)));
-        let mut classes = octaves.flat_map(|(counts, octave)| {
-            counts.iter().zip(0_u64..).map(move |(count, class)| (*count, middle(octave, class)))
-        });
-        let mut below = 0;
-        let (_, nanos) = classes.find(|(count, _)| {
-            below += count;
-            *count > 0 && below >= rank
-        })?;
-        Some(Duration::from_nanos(nanos).min(self.longest))
+        self.quantiles([permille]).map(|[quantile]| quantile)
+    }
+
+    fn quantiles<const N: usize>(&self, permille: [u32; N]) -> Option<[Duration; N]> {
+        let mut few = self.few.clone();
+        few.sort_unstable();
+        let mut quantiles = [Duration::ZERO; N];
+        for (quantile, permille) in quantiles.iter_mut().zip(permille) {
+            let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
+            let nanos = match &self.counts {
+                Some(counts) => nth_counted(counts, rank)?,
+                None => {
+                    let number = usize::from(*few.get(rank as usize - 1)?);
+                    middle((number / CLASSES) as u32, (number % CLASSES) as u64)
+                }
+            };
+            *quantile = Duration::from_nanos(nanos).min(self.longest);
+        }
+        Some(quantiles)
     }
 
     /// Returns number, mean and quantiles; `None` without delays.
     pub fn stats(&self) -> Option<DelayStats> {
         let mean = self.sum.checked_div(self.total.into())?;
+        let [p50, p95, p99] = self.quantiles([500, 950, 990])?;
         Some(DelayStats {
             count: self.total,
             mean: Duration::from_nanos(mean.try_into().unwrap_or(u64::MAX)),
-            p50: self.quantile(500)?,
-            p95: self.quantile(950)?,
-            p99: self.quantile(990)?,
+            p50,
+            p95,
+            p99,
             longest: self.longest,
         })
     }
+}
+
+/// Returns the middle of the class of the `rank`-th shortest delay, in nanoseconds.
+fn nth_counted(counts: &Counts, rank: u64) -> Option<u64> {
+    let octaves = counts.iter().zip(0_u32..).filter_map(|(counts, octave)| Some((counts.as_deref()?, octave)));
+    let mut classes = octaves.flat_map(|(counts, octave)| {
+        counts.iter().zip(0_u64..).map(move |(count, class)| (*count, middle(octave, class)))
+    });
+    let mut below = 0;
+    let (_, nanos) = classes.find(|(count, _)| {
+        below += count;
+        *count > 0 && below >= rank
+    })?;
+    Some(nanos)
 }
 
 /// Returns the middle of a class, in nanoseconds.
