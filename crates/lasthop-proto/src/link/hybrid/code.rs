@@ -331,18 +331,21 @@ impl<C: Coded> Decoder<C> {
         if numbers.is_empty() || usize::from(window.count) > WINDOW || !self.reach(numbers.end - 1) {
             return Gain::None;
         }
-        let mut equation = Equation { terms: Vec::new(), sum };
-        for symbol in numbers {
-            let factor = coefficient(key, Symbol(symbol));
-            match self.get(symbol) {
-                Some(known) => equation.sum.add_scaled(factor, known),
-                // It is too old to be stored still.
-                None if symbol < self.first => return Gain::None,
-                None => equation.terms.push((symbol, factor)),
-            }
-        }
-        if equation.terms.len() > UNKNOWN {
+        // A symbol before the first is too old to be stored still.
+        if numbers.start < self.first {
             return Gain::None;
+        }
+        let missing = numbers.clone().filter(|symbol| self.get(*symbol).is_none());
+        let terms: Vec<_> = missing.map(|symbol| (symbol, coefficient(key, Symbol(symbol)))).collect();
+        // Most combinations arrive when nothing is missing.
+        if terms.is_empty() || terms.len() > UNKNOWN {
+            return Gain::None;
+        }
+        let mut equation = Equation { terms, sum };
+        for symbol in numbers {
+            if let Some(known) = self.get(symbol) {
+                equation.sum.add_scaled(coefficient(key, Symbol(symbol)), known);
+            }
         }
         for other in &self.equations {
             let pivot = other.terms[0].0;

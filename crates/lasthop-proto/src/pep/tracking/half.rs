@@ -175,8 +175,8 @@ impl Half {
     /// Returns whether the other end may acknowledge `ack`: no more than was sent, and no less than a window behind
     /// (RFC 5961 §5.2).
     pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
-        let sent = [Some(self.next), self.claim, self.probe];
-        sent.into_iter().flatten().any(|end| is_within(ack, self.first, end))
+        let is_sent = |end: Seq| is_within(ack, self.first, end);
+        is_sent(self.next) || self.claim.is_some_and(is_sent) || self.probe.is_some_and(is_sent)
     }
 
     /// Applies RFC 7323 §5.3, R1. Returns whether a segment is older than the other end's TS.Recent, or lacks a
