@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Counts the instructions that the simulator executes for a frame, by scheme.
 
-A frame is a transmission on the lossy hop, in either direction: acknowledgments and feedback count, and so do repeated
-transmissions; frames on other links do not. valgrind counts the instructions of `lasthop run` for few and for many runs
-of a scenario on one thread. The slope over the number of frames excludes start-up and the reading of the scenario; the
-measurement of delays, which `run` includes, counts. The count is the same for the same binary, whatever else the
-machine does.
+Two counts of frames are reported. A frame on the hop is a transmission on the lossy hop, in either direction:
+acknowledgments and feedback count, and so do repeated transmissions. On all links, a frame counts once for each link
+that is handed it, as in the example throughput of lasthop-sim. The second count is nearly twice the first where a flow
+crosses two links, and less with frames that only the ends of the hop send. --base compares the counts on all links.
+
+valgrind counts the instructions of `lasthop run` for few and for many runs of a scenario on one thread. The slope over
+the number of frames excludes start-up and the reading of the scenario; the measurement of delays, which `run` includes
+and the example does not, counts. The count is the same for the same binary, whatever else the machine does.
 
     python3 benches/peers/instructions.py                              # all cases
     python3 benches/peers/instructions.py --only LINK --json           # those whose names contain LINK
@@ -60,10 +63,10 @@ def command(program, case, runs):
 
 
 def frames(text, settings):
-    """Returns the number of transmissions on the lossy hop in all runs."""
+    """Returns the numbers of transmissions in all runs: on the lossy hop, and on all links."""
     answer = json.loads(text)
-    links = [link for link in answer["links"] if link["link"] == settings["link"]]
-    return answer["runs"] * sum(link["measures"]["frames"]["mean"] for link in links)
+    counts = [(link["link"], answer["runs"] * link["measures"]["frames"]["mean"]) for link in answer["links"]]
+    return sum(count for link, count in counts if link == settings["link"]), sum(count for _, count in counts)
 
 
 def counted(args, program, case, runs, profile):
@@ -87,14 +90,15 @@ def functions(args, profile):
 
 
 def measure(args, program, case):
-    """Returns the instructions a frame of a case, the frames a run, the results of the larger number of runs, and the
-    functions in which they are spent."""
+    """Returns the instructions a frame of a case on the hop and on all links, the frames a run on both, the results of the
+    larger number of runs, and the functions in which they are spent."""
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "callgrind.out")
         (few, before), (many, results) = (counted(args, program, case, runs, profile) for runs in (args.small, args.large))
         hot = functions(args, profile) if args.functions else []
-    count = frames(results, case[1]) - frames(before, case[1])
-    return (many - few) / count, round(count / (args.large - args.small)), results, hot
+    counts = [more - fewer for more, fewer in zip(frames(results, case[1]), frames(before, case[1]))]
+    costs = [(many - few) / count for count in counts]
+    return costs, [round(count / (args.large - args.small)) for count in counts], results, hot
 
 
 def main():
@@ -125,18 +129,22 @@ def main():
             sys.exit(f"instructions.py: {program} not found; {remedy}")
 
     if not args.json:
-        print(f"Instructions a frame on the lossy hop, {args.large} runs less {args.small}, on one thread; {machine()['processor']}")
-        print(f"{'case':12} {'scenario':14} {'scheme':14} {'frames a run':>12} {'instructions':>12} {'base':>8} {'ratio':>6}  results")
+        print(f"Instructions a frame, {args.large} runs less {args.small}, on one thread; {machine()['processor']}")
+        print(f"{'':42} {'on the hop':>25} {'on all links':>25}")
+        print(f"{'case':12} {'scenario':14} {'scheme':14} " + f"{'frames a run':>12} {'instructions':>12} " * 2
+              + f"{'base':>8} {'ratio':>6}  results")
     rows, missed = [], False
     for case in cases:
         name, settings, scheme = case
-        cost, count, results, hot = measure(args, args.lasthop, case)
+        costs, counts, results, hot = measure(args, args.lasthop, case)
         row = {"case": name, "scenario": settings["scenario"], "set": settings["sets"], "scheme": scheme,
-               "frames_a_run": count, "instructions_a_frame": round(cost, 1)}
-        line = f"{name:12} {settings['scenario']:14} {scheme:14} {count:12} {cost:12.0f}"
+               "frames_a_run": counts[0], "instructions_a_frame": round(costs[0], 1),
+               "frames_on_all_links": counts[1], "instructions_a_frame_on_all_links": round(costs[1], 1)}
+        line = f"{name:12} {settings['scenario']:14} {scheme:14}"
+        line += "".join(f" {count:12} {cost:12.0f}" for count, cost in zip(counts, costs))
         if args.base:
-            base, _, expected, _ = measure(args, args.base, case)
-            ratio, same = cost / base, results == expected
+            (_, base), _, expected, _ = measure(args, args.base, case)
+            ratio, same = costs[1] / base, results == expected
             missed |= args.require is not None and (ratio > args.require or not same)
             row |= {"base": round(base, 1), "ratio": round(ratio, 3), "same_results": same}
             line += f" {base:8.0f} {ratio:6.3f}  {'same' if same else 'DIFFERENT'}"
