@@ -65,6 +65,8 @@ pub struct QuicEnd {
     sent: SentSoFar,
     /// Datagrams that the end sends without a connection.
     responses: VecDeque<Vec<u8>>,
+    /// Memory for the next datagram.
+    spare: Vec<u8>,
     events: VecDeque<Event>,
     deadline: Option<Instant>,
     now: Instant,
@@ -123,6 +125,7 @@ impl QuicEnd {
             work: Work::new(config.task),
             sent: SentSoFar::default(),
             responses: VecDeque::new(),
+            spare: Vec::new(),
             events: VecDeque::new(),
             deadline: None,
             now: Instant::ZERO,
@@ -212,7 +215,6 @@ impl QuicEnd {
         }
         self.report(&connection);
         self.connection = Some((handle, connection));
-        self.refresh();
     }
 
     fn on_event(&mut self, connection: &mut Connection, event: quinn_proto::Event) {
@@ -244,12 +246,17 @@ impl QuicEnd {
 
     /// Reports changes in congestion control.
     fn report(&mut self, connection: &Connection) {
-        // quinn counts each loss and mark; those within a recovery do not reduce the window.
-        let path = connection.stats().path;
-        if path.congestion_events > self.congestion_events && path.cwnd < self.cwnd {
-            self.events.push_back(Event::RecoveryEntered { seq: Seq(self.number) });
+        // quinn counts each loss and mark; those within a recovery do not reduce the window. All counts are copied at once,
+        // so they are read only if the window was reduced.
+        let cwnd = connection.congestion_state().window();
+        if cwnd < self.cwnd {
+            let congestion_events = connection.stats().path.congestion_events;
+            if congestion_events > self.congestion_events {
+                self.events.push_back(Event::RecoveryEntered { seq: Seq(self.number) });
+            }
+            self.congestion_events = congestion_events;
         }
-        (self.congestion_events, self.cwnd) = (path.congestion_events, path.cwnd);
+        self.cwnd = cwnd;
         if self.watch.is_on() {
             let metrics = connection.congestion_state().metrics();
             let bytes = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -261,6 +268,7 @@ impl QuicEnd {
         }
     }
 
+    /// Reads the time of the next timer, after everything was sent that sets timers.
     fn refresh(&mut self) {
         let timeout = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         self.deadline = timeout.map(|at| self.clock.inner(at));
@@ -318,11 +326,13 @@ impl QuicEnd {
             return Some((response, Ecn::NotEct));
         }
         let (_, connection) = self.connection.as_mut()?;
-        let mut datagram = Vec::with_capacity(usize::from(self.config.udp_payload));
-        let transmit = connection.poll_transmit(self.clock.outer(now), 1, &mut datagram);
-        // Sending sets timers, and may find that there is nothing to send.
-        self.refresh();
-        let transmit = transmit?;
+        let mut datagram = std::mem::take(&mut self.spare);
+        datagram.reserve_exact(usize::from(self.config.udp_payload));
+        let Some(transmit) = connection.poll_transmit(self.clock.outer(now), 1, &mut datagram) else {
+            datagram.clear();
+            self.spare = datagram;
+            return None;
+        };
         datagram.truncate(transmit.size);
         Some((datagram, ecn(transmit.ecn)))
     }
@@ -349,10 +359,11 @@ impl Node<Bytes> for QuicEnd {
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<Bytes>) -> Option<(Port, Why)> {
         self.now = now;
         self.room = self.host_queue.room(now, SOCKET_BUFFER * u64::from(self.config.udp_payload) / DATAGRAM_MEMORY);
-        if self.room != Room::Now {
+        let next = if self.room == Room::Now { self.transmit(now) } else { None };
+        let Some((datagram, ecn)) = next else {
+            self.refresh();
             return None;
-        }
-        let (datagram, ecn) = self.transmit(now)?;
+        };
         let carried = self.sent.read(&datagram);
         *place = Packet {
             flow: self.flow,
