@@ -145,11 +145,12 @@ impl<I: Item> Ingress<I> {
     pub fn pop(&mut self, now: Instant) -> Option<I> {
         loop {
             let Self { queue, gone, windows, .. } = self;
-            let entry = queue.pop_telling(now, gone, |entry| {
+            let mut popped = queue.pop_telling(now, gone, |entry| {
                 entry.item.mark() || entry.ticket.is_some_and(|ticket| windows.tell(now, ticket))
             });
             self.count(now);
-            let mut entry = entry?;
+            // The packet stays in place until it is returned: it is large.
+            let entry = popped.as_mut()?;
             if let Some(ticket) = entry.ticket {
                 self.windows.on_left(now, ticket);
             }
@@ -160,13 +161,13 @@ impl<I: Item> Ingress<I> {
             let alone = self.queue.backlog().packets == 0;
             if self.owed == 0 || (self.signalled && alone) {
                 self.signalled = false;
-                return Some(entry.item);
+                return popped.map(|entry| entry.item);
             }
             self.owed -= 1;
             // The flow's queue is among others' packets, whose sources react to drops. A capped flow would yield its
             // share to them, and not notice when they have left.
             if entry.item.mark() {
-                return Some(entry.item);
+                return popped.map(|entry| entry.item);
             }
             self.signalled = true;
             self.dropped += 1;

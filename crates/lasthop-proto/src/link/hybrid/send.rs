@@ -64,12 +64,16 @@ impl<I: Item> Hop<I> {
         if again.is_some() {
             return again;
         }
-        let is_multipath = self.is_multipath();
-        let coded = if is_multipath { self.send_coded_among(now, path) } else { self.send_coded(now, path) };
+        let coded = if self.is_multipath() { self.send_coded_among(now, path) } else { self.send_coded(now, path) };
         if coded.is_some() {
             return coded;
         }
-        let outgoing = if is_multipath { self.send_staged(now, path) } else { self.send_new(now, path) };
+        self.send_next(now, path)
+    }
+
+    /// Sends a packet on a path for the first time.
+    fn send_next(&mut self, now: Instant, path: PathId) -> Option<Outgoing<I>> {
+        let outgoing = if self.is_multipath() { self.send_staged(now, path) } else { self.send_new(now, path) };
         if outgoing.is_none() {
             self.path_mut(path).control.on_pause(Press::Nothing);
         }
