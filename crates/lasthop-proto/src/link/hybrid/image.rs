@@ -56,6 +56,7 @@ struct Writer {
 }
 
 impl Writer {
+    #[inline]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         if let Some(place) = self.image.0.get_mut(self.at..self.at + N) {
             place.copy_from_slice(&bytes);
@@ -90,6 +91,8 @@ impl Reader<'_> {
     }
 }
 
+/// Writes a segment. Inline, so that the compiler knows the position of each field and omits checks.
+#[inline(always)]
 fn put_segment(to: &mut Writer, segment: &Segment) {
     let options = &segment.options;
     let when = |there: bool, bit: u16| if there { bit } else { 0 };
