@@ -3,7 +3,8 @@
 
 Scenario many-flows. Its flows share the load: each transfers 64 KiB, or its part of 64 MiB if that is more. The slope
 of user + system time over the number of runs is the time of a run, without start-up; the least of the repetitions is
-reported. A segment is a packet that the sources send, with its acknowledgments. Memory is the process's maximum.
+reported. A segment is a packet that the sources send, with its acknowledgments. Memory is the process's maximum, at
+least that of this program, about 15 MiB.
 
     python3 benches/peers/many_flows.py
     python3 benches/peers/many_flows.py --flows 1,100000 --reps 1
@@ -58,14 +59,17 @@ def main():
     counter = Counter() if args.instructions else None
     if counter and not counter.name:
         fail("--instructions needs perf with the processor's counters, or valgrind")
+    numbers = [int(number) for number in args.flows.split(",")]
+    # All runs that are measured come first: a process's maximum memory includes that of the one that starts it, and this
+    # one reads large reports of all flows to count segments.
+    alone = {flows: [resources(command(args, flows, 1)) for _ in range(args.reps)] for flows in numbers}
+    times = {flows: [cpu_seconds(command(args, flows, 1 + args.runs)) for _ in range(args.reps)] for flows in numbers}
     rows = []
-    for flows in [int(number) for number in args.flows.split(",")]:
+    for flows in numbers:
         count = segments(args, flows)
-        few, many = command(args, flows, 1), command(args, flows, 1 + args.runs)
-        alone = [resources(few) for _ in range(args.reps)]
-        times = [cpu_seconds(many) for _ in range(args.reps)]
-        seconds = (min(times) - min(usage.ru_utime + usage.ru_stime for usage in alone)) / args.runs
-        mib = max(usage.ru_maxrss for usage in alone) / 1024
+        few = command(args, flows, 1)
+        seconds = (min(times[flows]) - min(usage.ru_utime + usage.ru_stime for usage in alone[flows])) / args.runs
+        mib = max(usage.ru_maxrss for usage in alone[flows]) / 1024
         row = {"flows": flows, "segments": count, "ns_per_segment": 1e9 * seconds / count, "mib": mib}
         if counter:
             row["instructions_per_segment"] = (counter.instructions(command(args, flows, 2)) - counter.instructions(few)) / count
