@@ -429,7 +429,10 @@ pub(crate) fn summarise_each(reports: &[Report], of: impl Fn(&Report) -> Vec<Mea
     }
     let summary =
         |(name, unit, values): (String, _, Vec<f64>)| Some(Summary { name, unit, estimate: Estimate::of(&values)? });
-    columns.into_iter().filter_map(summary).collect()
+    let mut summaries: Vec<Summary> = columns.into_iter().filter_map(summary).collect();
+    // There may be a hundred thousand flows.
+    summaries.shrink_to_fit();
+    summaries
 }
 
 /// Returns the estimate of the metric of that name.
