@@ -8,7 +8,9 @@ use std::path::Path;
 mod sources;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // At run time: the script is not compiled again for another checkout that shares the folder of built files.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it");
+    let root = Path::new(&package).join("../..");
     match sources::paths(&root) {
         Ok(paths) => {
             for path in &paths {
