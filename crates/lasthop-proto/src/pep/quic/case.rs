@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::lengths::{WOBBLE, is_below};
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ const MOST_HELD: usize = 128;
 pub(super) struct Gap {
     pub low: u64,
     pub high: u64,
+    /// The first and the last one that are missing if the causes of acknowledgments are exact.
+    pub likely: (u64, u64),
     /// Time of the first copies.
     pub begun: Instant,
     /// Time of the last copies.
@@ -43,19 +46,31 @@ pub(super) struct Case<P> {
     /// Time at which the first datagram has been held for as long as permitted.
     pub until: Instant,
     pub gaps: Vec<Gap>,
+    /// Length of the last datagram if it was below the level.
+    below: Option<u16>,
     held: VecDeque<Packet<P>>,
 }
 
 impl<P> Case<P> {
     /// Opens a case at an acknowledgment of length `len`.
     pub fn new(now: Instant, hold: Duration, level: u16, len: u16, gap: Gap) -> Self {
-        Self { level, last: len, until: now + hold, gaps: Vec::from([gap]), held: VecDeque::new() }
+        Self { level, last: len, until: now + hold, gaps: Vec::from([gap]), below: None, held: VecDeque::new() }
     }
 
     /// Holds a datagram. Returns whether there is space for more.
     pub fn hold(&mut self, packet: Packet<P>) -> bool {
         self.held.push_back(packet);
         self.held.len() < MOST_HELD
+    }
+
+    /// Records a length that is not above the one before. Returns whether it is a lone one below the level: a control
+    /// frame without an acknowledgment.
+    pub fn is_lone(&mut self, len: u16) -> bool {
+        let last = self.below.take();
+        if is_below(self.level, len) {
+            self.below = Some(len);
+        }
+        self.below.is_some() && last.is_none_or(|last| last.abs_diff(len) > WOBBLE)
     }
 
     /// Adds a gap. Returns whether there is space for it.
@@ -102,6 +117,12 @@ impl<P> Case<P> {
 }
 
 impl Gap {
+    /// Returns whether a candidate is missing if the causes of acknowledgments are exact.
+    pub fn is_likely(&self) -> impl Fn(u64) -> bool + Copy + use<> {
+        let (first, last) = self.likely;
+        move |number| (first..=last).contains(&number)
+    }
+
     /// Returns whether the gap may be tried again.
     pub const fn may_repeat(&self) -> bool {
         self.rounds < ROUNDS && self.copies < MOST_COPIES

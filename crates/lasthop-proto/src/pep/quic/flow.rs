@@ -167,12 +167,14 @@ impl<P: Clone> Flow<P> {
             }
         }
         match change {
-            Change::Level => {
-                if let Some(sent) = cause.and_then(|cause| self.copies.get(cause)) {
-                    self.hop.refine(now, sent.departs);
+            Change::Level | Change::Below => {
+                if self.lengths.observe(len) {
+                    if let Some(sent) = cause.and_then(|cause| self.copies.get(cause)) {
+                        self.hop.refine(now, sent.departs);
+                    }
+                    self.hop.compare(now, &self.copies);
+                    self.advance(now, cause);
                 }
-                self.lengths.observe(len);
-                self.advance(now, cause);
             }
             // The sender learns of the gap, which stays for a round trip.
             Change::Longer => {
@@ -180,7 +182,11 @@ impl<P: Clone> Flow<P> {
                 self.advance(now, cause);
             }
             // It may hide a gap: all that it acknowledges stays a candidate.
-            Change::Control => {}
+            Change::Control => {
+                if self.lengths.observe_control(len) {
+                    self.advance(now, cause);
+                }
+            }
         }
         out.push_back((Port::WIRED, Why::Given, packet));
         Given::Passed
@@ -239,8 +245,8 @@ impl<P: Clone> Flow<P> {
     fn gap(&mut self, now: Instant, cause: u64, out: &mut Out<P>, counts: &mut Counts) -> Option<Gap> {
         let unsure = self.hop.uncertainty();
         // All up to the last cause have arrived. The one of this acknowledgment has too.
-        let (low, high) = (self.answered + 1, cause.saturating_sub(1));
-        let (low, high) = (low.saturating_sub(unsure), high + unsure);
+        let likely = (self.answered + 1, cause.saturating_sub(1));
+        let (low, high) = (likely.0.saturating_sub(unsure), likely.1 + unsure);
         if low > high {
             return None;
         }
@@ -248,16 +254,18 @@ impl<P: Clone> Flow<P> {
         if (low..=high).any(|number| self.met_queue(number)) {
             return None;
         }
-        let mut gap = Gap { low, high, begun: now, resent_at: now, copies: 0, rounds: 0 };
+        let mut gap = Gap { low, high, likely, begun: now, resent_at: now, copies: 0, rounds: 0 };
         self.resend(now, &mut gap, out, counts);
         (gap.copies > 0).then_some(gap)
     }
 
-    /// Resends the candidates of a gap, the latest first.
+    /// Resends the candidates of a gap: the likely ones first, and of these the latest.
     fn resend(&mut self, now: Instant, gap: &mut Gap, out: &mut Out<P>, counts: &mut Counts) {
         gap.rounds += 1;
         gap.resent_at = now;
-        for number in (gap.low..=gap.high).rev() {
+        let (is_likely, all) = (gap.is_likely(), gap.low..=gap.high);
+        let (first, rest) = (all.clone().rev().filter(|number| is_likely(*number)), all.rev());
+        for number in first.chain(rest.filter(|number| !is_likely(*number))) {
             if gap.copies >= MOST_COPIES {
                 break;
             }
@@ -297,12 +305,15 @@ impl<P: Clone> Flow<P> {
                 self.advance(now, cause);
                 storm = gap.is_none_or(|gap| !case.add(gap));
             }
-            Change::Level => {
+            Change::Level | Change::Below if !is_answer && case.is_lone(len) => {}
+            Change::Level | Change::Below => {
                 case.last = len;
                 if !is_answer {
                     self.advance(now, cause);
                 }
-                if len <= case.level || len + 2 <= before || (len < before && is_answer) {
+                let is_shorter = len < before;
+                let is_back = len <= case.level;
+                if is_back || len + 2 <= before || (is_shorter && is_answer) {
                     let mut is_early = false;
                     if let Some([first, last]) = case.close(now, rtt) {
                         // Before a copy can have arrived, only the original can close the gap.
@@ -311,7 +322,7 @@ impl<P: Clone> Flow<P> {
                             self.hop.on_repair(last);
                         }
                     }
-                    if len <= case.level || case.gaps.is_empty() {
+                    if is_back || case.gaps.is_empty() {
                         self.lengths.observe(len);
                         if is_early {
                             counts.reordered += 1;

@@ -1,5 +1,6 @@
 //! Round-trip time of the hop, and the datagram that caused an acknowledgment.
 
+use super::alternatives::Alternatives;
 use super::copies::Copies;
 use crate::time::{Duration, Instant};
 
@@ -43,6 +44,7 @@ pub(super) struct HopTime {
     last_sent: Option<Instant>,
     /// The first two datagrams after a silence, until the first answer.
     burst: [Option<Instant>; 2],
+    alternatives: Alternatives,
 }
 
 fn mix(old: Duration, new: Duration, weight: u64) -> Duration {
@@ -128,6 +130,7 @@ impl HopTime {
             && self.initial.is_none_or(|initial| sample < initial)
         {
             self.initial = Some(sample.max(Duration::from_micros(1)));
+            self.alternatives.clear();
             // Samples from repairs are exact.
             if self.repairs == 0 {
                 self.rtt = self.initial;
@@ -149,6 +152,14 @@ impl HopTime {
         self.blur = mix(self.blur, off.min(LONGEST_SPACING), 16);
         if off * 2 < self.spacing {
             self.rtt = Some(mix(rtt, sample, 16));
+        }
+    }
+
+    /// Replaces the estimate if another one names the causes of acknowledgments much more exactly.
+    pub fn compare<P>(&mut self, now: Instant, copies: &Copies<P>) {
+        let Some(rtt) = self.rtt else { return };
+        if let Some(better) = self.alternatives.compare(now, (rtt, self.spacing), copies) {
+            *self = Self { rtt: Some(better), shortest: None, deviation: Duration::ZERO, repairs: 0, ..*self };
         }
     }
 

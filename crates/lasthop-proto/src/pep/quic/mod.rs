@@ -5,6 +5,7 @@
 //! acknowledgments that reveal a gap, resends the missing datagrams from its copies, and releases the acknowledgments
 //! when the gap is closed, so that the sender learns nothing of the loss. `docs/models/quic-snoop.md` has the rules.
 
+mod alternatives;
 mod case;
 mod copies;
 mod counts;

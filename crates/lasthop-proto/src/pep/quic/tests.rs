@@ -90,6 +90,24 @@ fn a_connection_whose_beginning_was_not_seen_passes() {
     assert!(world.revealed() > 0);
 }
 
+/// Checks that window updates in datagrams of their own, which are shorter than acknowledgments, are not taken for the
+/// level: the acknowledgments after them show no gap.
+#[test]
+fn window_updates_between_acknowledgments_open_no_case() {
+    let mut world = World::new(MS * 2);
+    for number in 0..2000_u32 {
+        world.pass(Port::WIRED, datagram(Side::Acceptor, HeaderForm::Short, number, FULL));
+        world.now += SPACING;
+        if number % 2 == 0 {
+            world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Short, number, BARE));
+        }
+        if number % 100 == 50 {
+            world.pass(Port::WIRELESS, datagram(Side::Initiator, HeaderForm::Short, number + 1, BARE - 4));
+        }
+    }
+    assert_eq!((world.node.counts().cases, world.node.counts().held), (0, 0));
+}
+
 #[test]
 fn acknowledgments_of_constant_length_are_never_held() {
     let mut world = World::new(MS * 10);
