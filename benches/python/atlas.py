@@ -64,7 +64,7 @@ def measure(command: list[str]) -> tuple[float, float, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--links", type=int, default=2000, help="links of each round, in thousands [%(default)s]")
+    parser.add_argument("--links", type=int, default=2000, help="links of each round, rounded up to whole thousands [%(default)s]")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each way [%(default)s]")
     arguments = parser.parse_args()
     links = arguments.links
