@@ -105,7 +105,7 @@ pub(super) const fn change(level: u16, len: u16) -> Change {
 
 /// Returns whether a length is below the level by more than a gap.
 pub(super) const fn is_below(level: u16, len: u16) -> bool {
-    len + GAP < level
+    len.saturating_add(GAP) < level
 }
 
 #[cfg(test)]
