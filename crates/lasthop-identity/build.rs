@@ -7,6 +7,7 @@ use std::path::Path;
 #[path = "src/sources.rs"]
 mod sources;
 
+#[expect(clippy::disallowed_methods, reason = "Cargo passes the checkout in the environment")]
 fn main() {
     // At run time: the script is not compiled again for another checkout that shares the folder of built files.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it");
