@@ -63,6 +63,11 @@ def deviation(cells):
     return f"Mean absolute deviation over the {len(off)} published throughputs: {mean:.1f} %; {beyond}."
 
 
+def marked(claim, mark):
+    """Returns the comparisons of a claim that begin with a mark."""
+    return "; ".join(part.removeprefix(mark) for part in claim["evidence"].split("; ") if part.startswith(mark))
+
+
 def claims(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)["claims"]
@@ -72,15 +77,12 @@ def claims(path):
     yield ""
     yield "| | conclusion | |"
     yield "|---|---|---|"
-    def those(claim, mark):
-        return "; ".join(part.removeprefix(mark) for part in claim["evidence"].split("; ") if part.startswith(mark))
-
     for claim in found:
         verdict = "holds"
         if claim["holds"] is None:
-            verdict = "*undecided*: an interval contains its bound: " + those(claim, "OPEN: ")
+            verdict = "*undecided*: an interval contains its bound: " + marked(claim, "OPEN: ")
         elif not claim["holds"]:
-            verdict = "**missed**, for these do not hold: " + those(claim, "MISSED: ")
+            verdict = "**missed**, for these do not hold: " + marked(claim, "MISSED: ")
         yield f"| ({claim['claim']}) | {claim['text']} | {verdict} |"
 
 

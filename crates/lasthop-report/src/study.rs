@@ -125,7 +125,7 @@ pub enum Holds {
 }
 
 /// Number of claims of a study by verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct ClaimCounts {
     /// Number of claims that hold.
     pub held: usize,

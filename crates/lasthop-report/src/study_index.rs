@@ -29,9 +29,7 @@ struct StudyView<'a> {
     citation: &'a str,
     cells: usize,
     runs: u32,
-    held: usize,
-    open: usize,
-    missed: usize,
+    claims: ClaimCounts,
     deviations: Vec<String>,
 }
 
@@ -88,16 +86,13 @@ pub fn studies_html(studies: &[Study], command: &str) -> Result<String, ReportEr
 impl<'a> StudyView<'a> {
     fn of(study: &'a Study) -> Self {
         let rows = || study.tables.iter().flat_map(|table| &table.rows);
-        let ClaimCounts { held, open, missed } = ClaimCounts::of(&study.claims);
         Self {
             id: &study.id,
             title: &study.title,
             citation: &study.citation,
             cells: rows().map(|row| &row.cell).collect::<BTreeSet<_>>().len(),
             runs: rows().map(|row| row.runs).max().unwrap_or(0),
-            held,
-            open,
-            missed,
+            claims: ClaimCounts::of(&study.claims),
             deviations: summaries(study),
         }
     }

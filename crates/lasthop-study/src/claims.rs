@@ -40,32 +40,27 @@ impl Claimant<'_> {
     /// contains zero, or if a single run has none.
     pub fn judge(&mut self, quantity: &Estimate, text: String) {
         let (low, high) = quantity.interval();
-        let holds = match quantity.ci95 {
-            Some(_) if low > 0.0 => Holds::Yes,
-            Some(_) if high <= 0.0 => Holds::No,
-            _ => Holds::Open,
-        };
-        self.comparisons.push(Comparison { holds, text });
+        self.decide(quantity.ci95, (low > 0.0, high <= 0.0), text);
     }
 
     /// Checks that a quantity lies from `low` to `high`: its 95 % interval does. The comparison is open if the interval
     /// contains a bound, or if a single run has none.
     pub fn judge_within(&mut self, quantity: &Estimate, (low, high): (f64, f64), text: String) {
         let (from, to) = quantity.interval();
-        let holds = match quantity.ci95 {
-            Some(_) if from >= low && to <= high => Holds::Yes,
-            Some(_) if to < low || from > high => Holds::No,
-            _ => Holds::Open,
-        };
-        self.comparisons.push(Comparison { holds, text });
+        self.decide(quantity.ci95, (from >= low && to <= high, to < low || from > high), text);
     }
 
     /// Checks that `upper` exceeds `lower`: the whole 95 % interval of the one lies above that of the other. The
     /// comparison is open if the intervals overlap, or if a single run has none.
     pub fn judge_apart(&mut self, upper: &Estimate, lower: &Estimate, text: String) {
-        let holds = match upper.ci95.and(lower.ci95) {
-            Some(_) if upper.above(lower) => Holds::Yes,
-            Some(_) if lower.above(upper) => Holds::No,
+        self.decide(upper.ci95.and(lower.ci95), (upper.above(lower), lower.above(upper)), text);
+    }
+
+    /// Adds a comparison that an interval decides: it is open without an interval, and if it neither holds nor fails.
+    fn decide(&mut self, interval: Option<f64>, (holds, fails): (bool, bool), text: String) {
+        let holds = match interval {
+            Some(_) if holds => Holds::Yes,
+            Some(_) if fails => Holds::No,
             _ => Holds::Open,
         };
         self.comparisons.push(Comparison { holds, text });
@@ -103,12 +98,8 @@ impl Claimant<'_> {
         let difference = self.results.by_run([upper, lower], |[a, b]| a - b)?;
         let evidence = format!("{upper} {} ≥ {lower} {}: by {}", show(&a), show(&b), show(&difference));
         let (low, high) = difference.interval();
-        let holds = match difference.ci95 {
-            Some(_) if high < 0.0 => Holds::No,
-            Some(_) if low >= -NEGLIGIBLE * b.mean => Holds::Yes,
-            _ => Holds::Open,
-        };
-        self.comparisons.push(Comparison { holds, text: evidence });
+        let fails = high < 0.0;
+        self.decide(difference.ci95, (!fails && low >= -NEGLIGIBLE * b.mean, fails), evidence);
         Some(())
     }
 
