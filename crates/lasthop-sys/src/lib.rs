@@ -18,6 +18,7 @@
 //! | [`ethtool`] | offloads of network interfaces |
 //! | [`tcp`] | options of TCP sockets that `socket2` lacks |
 //! | [`namespace`] | network namespaces: threads and programs in them |
+//! | [`memory`] | huge pages for large blocks of memory |
 //! | [`process`] | settings of this process in the kernel and the C library |
 //! | [`signals`] | signals, received one by one |
 //! | [`bpf`] | BPF programs: assembled, loaded, attached |
@@ -31,6 +32,7 @@ pub mod datagrams;
 pub mod ethtool;
 pub mod ip_tables;
 pub mod links;
+pub mod memory;
 pub mod namespace;
 pub mod netlink;
 pub mod nfqueue;

@@ -116,6 +116,24 @@ pub enum Command {
     Keys(KeysArgs),
 }
 
+impl Command {
+    /// Returns whether the command runs simulations or reads recordings, and handles no packets while it does.
+    pub const fn simulates(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Compare(_)
+                | Self::Sweep(_)
+                | Self::Trace(_)
+                | Self::Plot(_)
+                | Self::Reproduce(_)
+                | Self::Diagnose(_)
+                | Self::Fit(_)
+                | Self::Advise(_)
+        )
+    }
+}
+
 #[derive(Args, Debug)]
 pub struct JsonArgs {
     /// Print JSON

@@ -17,6 +17,10 @@ use clap::error::ErrorKind;
 use crate::cli::{Cli, Command};
 use crate::progress::note_error;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: lasthop_sys::memory::HugePages = lasthop_sys::memory::HugePages;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -33,6 +37,10 @@ fn main() -> ExitCode {
         // Help and version.
         Err(text) => text.exit(),
     };
+    #[cfg(target_os = "linux")]
+    if cli.command.simulates() {
+        lasthop_sys::memory::use_huge_pages();
+    }
     let outcome = match cli.command {
         Command::Schemes(args) => commands::schemes::execute(&args),
         Command::Scenarios(args) => commands::scenarios::execute(&args),
