@@ -82,7 +82,9 @@ pub enum Trigger {
 /// * Time never runs backwards from one call to the next. The driver ensures this; the simulator checks each event in
 ///   debug builds.
 /// * After draining, the deadline lies in the future. [`pump`] checks this in debug builds.
-/// * A call of `handle_timeout` before the deadline has no effect, which the nodes' property tests check.
+/// * A call of `handle_timeout` before the deadline has no effect, which the nodes' property tests check. The exception
+///   is a connection that has deferred a burst: it may send it then
+///   ([`Connection::ignores_early_timeouts`](crate::tcp::Connection::ignores_early_timeouts)).
 /// * Timers are handled in `handle_timeout` only: polling returns only pending output.
 /// * A packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among the next output, once.
 ///

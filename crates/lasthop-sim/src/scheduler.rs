@@ -1,8 +1,8 @@
 //! The event queue: one entry per source of events (a leg, a node), instead of one per event.
 //!
 //! Links deliver in order and nodes have one deadline each, so only the next event of each source must be sorted: the
-//! queue is as small as the topology, regardless of packets in flight. Timers are lazy: moving a deadline later costs
-//! nothing; the source wakes early, does nothing, and is filed again.
+//! queue is as small as the topology, regardless of packets in flight. Timers are lazy: moving a deadline later does not
+//! move the source's alarm, which rings early and is then filed again ([`Alarms`]).
 
 use lasthop_proto::time::Instant;
 
@@ -95,6 +95,71 @@ impl Tournament {
     }
 }
 
+/// Alarms of sources, with deadlines that mostly move later. Both times of a source are in one place, apart from the
+/// source and from the tournament: an alarm that stays touches nothing else, and neither does an early one.
+#[derive(Debug)]
+pub struct Alarms {
+    order: Tournament,
+    times: Vec<Times>,
+}
+
+/// Times of a source.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// Time of its alarm.
+    alarm: Instant,
+    /// Its deadline, then or later.
+    deadline: Instant,
+}
+
+impl Alarms {
+    /// Creates alarms of sources `0..count` without deadlines.
+    pub fn new(count: usize) -> Self {
+        Self { order: Tournament::new(count), times: vec![Times { alarm: NEVER, deadline: NEVER }; count] }
+    }
+
+    /// Returns the next alarm.
+    #[inline]
+    pub fn first(&self) -> Due {
+        self.order.first()
+    }
+
+    /// Sets the deadline of `source` to `at`, and its alarm with it.
+    #[inline(always)]
+    pub fn set(&mut self, source: u32, at: Instant) {
+        self.times[source as usize] = Times { alarm: at, deadline: at };
+        self.order.set(source, at);
+    }
+
+    /// Sets the deadline of `source` to `at`. Its alarm moves only if it would be late.
+    #[inline(always)]
+    pub fn expect_by(&mut self, source: u32, at: Instant) {
+        let times = &mut self.times[source as usize];
+        times.deadline = at;
+        if at < times.alarm {
+            times.alarm = at;
+            self.order.set(source, at);
+        }
+    }
+
+    /// Ensures that the deadline of `source` is `at` or earlier. For a source that acts at each alarm, even an early
+    /// one.
+    #[inline(always)]
+    pub fn wake_by(&mut self, source: u32, at: Instant) {
+        let deadline = self.times[source as usize].deadline;
+        self.expect_by(source, at.min(deadline));
+    }
+
+    /// Processes the alarm of `source` at `now`. Returns whether its deadline has come; otherwise moves the alarm there.
+    #[inline]
+    pub fn ring(&mut self, now: Instant, source: u32) -> bool {
+        let deadline = self.times[source as usize].deadline;
+        let is_due = deadline <= now;
+        self.set(source, if is_due { NEVER } else { deadline });
+        is_due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +184,23 @@ mod tests {
             }
             assert_eq!(order, [(10, 0), (10, 3), (20, 1), (30, 2)]);
         }
+    }
+
+    #[test]
+    fn an_early_alarm_is_filed_again_at_the_deadline() {
+        let mut alarms = Alarms::new(5);
+        alarms.expect_by(3, at(10));
+        alarms.expect_by(3, at(50));
+        assert_eq!(alarms.first(), Due { at: at(10), source: 3 });
+        assert!(!alarms.ring(at(10), 3), "the deadline has moved");
+        assert_eq!(alarms.first(), Due { at: at(50), source: 3 });
+        alarms.wake_by(3, at(40));
+        alarms.wake_by(3, at(60));
+        assert_eq!(alarms.first(), Due { at: at(40), source: 3 });
+        assert!(alarms.ring(at(40), 3));
+        assert_eq!(alarms.first().at, NEVER);
+        alarms.expect_by(3, NEVER);
+        assert_eq!(alarms.first().at, NEVER, "no deadline, no alarm");
     }
 
     #[test]

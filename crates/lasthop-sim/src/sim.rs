@@ -25,7 +25,7 @@ use crate::meter::Meter;
 use crate::network::{App, ElementSpec, FlowSpec, Network, NodeId};
 use crate::overflow::Overflow;
 use crate::pool::Handle;
-use crate::scheduler::{NEVER, Tournament};
+use crate::scheduler::{Alarms, NEVER};
 use crate::sessions::{Fresh, Sessions};
 use crate::trace::{FlowInfo, Record, Trace};
 
@@ -53,7 +53,7 @@ pub struct Outcome {
 pub struct Simulation {
     fabric: Fabric,
     /// Wake-up times of endpoints, elements and sources, in this order.
-    alarms: Tournament,
+    alarms: Alarms,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
     /// Indicates for each element whether it needs the length of its queue.
@@ -175,7 +175,7 @@ impl Simulation {
         let elements: Vec<_> = network.elements.iter().map(build).collect();
         let mover = handoffs::Mover::new(network, root, watch, fabric.roaming_flows());
         let nodes = endpoints.len() + elements.len() + sources.len();
-        let mut alarms = Tournament::new(nodes + usize::from(mover.is_some()));
+        let mut alarms = Alarms::new(nodes + usize::from(mover.is_some()));
         if let Some(mover) = &mover {
             alarms.set(nodes as u32, mover.next());
         }
@@ -313,8 +313,10 @@ impl Simulation {
 
     fn wake(&mut self, now: Instant, source: u32) {
         let index = source as usize;
-        // Reset first: pumping can only make the alarm earlier.
-        self.alarms.set(source, NEVER);
+        // Filed first: pumping can only make the alarm earlier.
+        if !self.alarms.ring(now, source) {
+            return;
+        }
         match index.checked_sub(self.endpoints.len()) {
             None => {
                 if !self.sessions.is_empty() {
@@ -396,8 +398,11 @@ impl Simulation {
         let asks = endpoint.connection.bounds_host_queue();
         let sink = &mut FromEndpoint { fabric: &mut self.fabric, now, index, asks };
         let deadline = pump_into(&mut endpoint.connection, now, sink);
-        if let Some(at) = endpoint.poll_start().or(deadline) {
-            self.alarms.wake_by(index as u32, at);
+        let deadline = endpoint.poll_start().or(deadline).unwrap_or(NEVER);
+        if endpoint.connection.ignores_early_timeouts() {
+            self.alarms.expect_by(index as u32, deadline);
+        } else {
+            self.alarms.wake_by(index as u32, deadline);
         }
         if endpoint.finishes() {
             self.finished(now, index);

@@ -337,6 +337,13 @@ impl Connection {
         self.config.bounds_host_queue()
     }
 
+    /// Returns whether [`Node::handle_timeout`] has no effect at all before the deadline. A sender with RACK-TLP
+    /// reconsiders a burst that it has deferred.
+    #[inline]
+    pub fn ignores_early_timeouts(&self) -> bool {
+        self.sender.is_classic()
+    }
+
     /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         self.sender.window()

@@ -50,6 +50,12 @@ impl Sender {
         &self.stream
     }
 
+    /// Returns whether the sender is the classic one.
+    #[inline]
+    pub fn is_classic(&self) -> bool {
+        matches!(self.kind, Kind::Classic(_))
+    }
+
     /// Returns the stream, to change its socket options or its segments.
     #[inline]
     pub fn stream_mut(&mut self) -> &mut Stream {
