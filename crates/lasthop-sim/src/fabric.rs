@@ -43,6 +43,8 @@ enum Far {
     Watched,
     /// A router without an element on this link.
     Router(Table),
+    /// Such a router, which forwards all packets from this link to that leg.
+    Forwarded(LegId),
     Element(ElementPort),
 }
 
@@ -238,9 +240,24 @@ impl Fabric {
             roaming,
         };
         fabric.settle_down(network);
+        if network.mobility.is_none() {
+            fabric.look_ahead();
+        }
         fabric.look_onward(network);
         fabric.watch_departures(network);
         fabric
+    }
+
+    /// Finds the legs whose packets all take the same next leg, for which no route has to be looked up. The routes must
+    /// be final.
+    fn look_ahead(&mut self) {
+        for (id, leg) in (0..).map(LegId).zip(&mut self.legs) {
+            if let Far::Router(table) = leg.far
+                && let Some(Hop::Leg(next)) = self.routes.only(table, Hop::Leg(id.opposite()))
+            {
+                leg.far = Far::Forwarded(next);
+            }
+        }
     }
 
     /// Sends the packet in the pool's next place from the endpoint with this index. Returns its payload in bytes.
@@ -248,16 +265,18 @@ impl Fabric {
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit_from_end(endpoint ^ 1);
-        if self.tap.is_on()
-            && let Some(meter) = &mut self.tap.meter
-        {
-            meter.originate(now, endpoint, frame);
+        if self.tap.is_on() {
+            self.watch_origin(now, endpoint, hop, frame);
         }
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
             self.losses.resend(self.pool.get(frame.handle()));
         }
-        self.send(now, hop, frame, None);
+        if let Hop::Leg(leg) = hop {
+            self.enqueue(now, leg, frame)
+        } else {
+            self.hand_over(now, hop, frame, None)
+        }
         frame.payload()
     }
 
@@ -325,6 +344,12 @@ impl Fabric {
         if self.tap.is_on() {
             self.watch_sent(now, id, frame);
         }
+        self.enqueue(now, id, frame);
+    }
+
+    /// Implements [`Self::transmit`] for a frame that was recorded and measured.
+    #[inline(always)]
+    fn enqueue(&mut self, now: Instant, id: LegId, frame: Frame) {
         if let Leg { carrier: Carrier::Own(wire), report, onward, .. } = &mut self.legs[id.0 as usize] {
             if onward.is_some() && wire.is_free(now) {
                 return self.send_through(now, id, frame);
@@ -423,21 +448,25 @@ impl Fabric {
         if self.tap.is_on() && self.tap.records() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
-        // Nearly all frames go to one of these two. A match of all four compiles to a jump table, which the processor
+        // Nearly all frames go to one of these two. A match of all five compiles to a jump table, which the processor
         // predicts poorly.
-        if let Far::Router(router) = far {
-            self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame, Some(id));
+        if let Far::Forwarded(next) = far {
+            self.transmit(now, next, frame);
             return None;
         }
         if far == Far::Host {
             return Some((Receiver::Endpoint(frame.to()), frame.handle()));
         }
-        self.arrive_elsewhere(now, frame, far)
+        self.arrive_elsewhere(now, id, frame, far)
     }
 
-    /// Implements [`Self::arrive`] for ends that process the frame.
+    /// Implements [`Self::arrive`] for ends that process the frame, and routers that look its route up.
     #[inline(never)]
-    fn arrive_elsewhere(&mut self, now: Instant, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
+    fn arrive_elsewhere(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
+        if let Far::Router(router) = far {
+            self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame, Some(id));
+            return None;
+        }
         if let Far::Element(port) = far {
             return Some((port.receiver(), frame.handle()));
         }

@@ -121,12 +121,20 @@ impl Meter {
     fn stamp(&mut self, handle: Handle) -> &mut Stamp {
         let place = handle.0 as usize;
         if place >= self.stamps.len() {
-            self.stamps.resize(place + 1, Stamp::default());
+            self.grow(place);
         }
         &mut self.stamps[place]
     }
 
-    /// Records that an endpoint sends a packet.
+    /// Creates the stamps up to `place`. Not inlined: the callers would save registers for its loop, for each packet.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, place: usize) {
+        self.stamps.resize(place + 1, Stamp::default());
+    }
+
+    /// Records that an endpoint sends a packet, which reaches its first link at once.
+    #[inline]
     pub fn originate(&mut self, now: Instant, index: usize, frame: Frame) {
         *self.stamp(frame.handle()) = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
         let flow = &mut self.flows[index / 2];
@@ -138,6 +146,13 @@ impl Meter {
     /// Records that a packet reaches a link at `at`.
     #[inline]
     pub fn queue(&mut self, at: Instant, handle: Handle) {
+        self.stamp(handle).queued = at;
+    }
+
+    /// Records that a packet passes a link without waiting, and reaches the next one at `at`.
+    #[inline]
+    pub fn pass(&mut self, leg: LegId, handle: Handle, at: Instant) {
+        self.legs[leg.0 as usize].add_zero();
         self.stamp(handle).queued = at;
     }
 
@@ -179,13 +194,14 @@ impl Meter {
         *self.stamp(handle) = stamp;
     }
 
-    /// Records that a packet has arrived at the endpoint with this index.
+    /// Records that a packet has arrived at the endpoint with this index, which does not send its flow's data.
+    #[inline]
     pub fn deliver(&mut self, now: Instant, index: usize, handle: Handle, packet: &Packet) {
         let Stamp { sent, waited, known, .. } = *self.stamp(handle);
-        let flow = &mut self.flows[index / 2];
-        if !known || !packet.has_data() || flow.sender.index() == index % 2 {
+        if !known || !packet.has_data() {
             return;
         }
+        let flow = &mut self.flows[index / 2];
         flow.queueing.add(waited);
         if let Body::Datagram { .. } | Body::Media { .. } = packet.body {
             flow.one_way.add(now.since(sent));
@@ -194,6 +210,7 @@ impl Meter {
     }
 
     /// Returns whether the endpoint with this index sends its flow's data. Only its round-trip times are measured.
+    #[inline]
     pub fn samples(&self, index: usize) -> bool {
         self.flows[index / 2].sender.index() == index % 2
     }

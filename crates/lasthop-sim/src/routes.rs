@@ -61,6 +61,8 @@ pub struct Routes {
     rows: Vec<Row>,
     /// Destinations by node; `None` if no flow ends there.
     destinations: Vec<Option<Destination>>,
+    /// Number of destinations, and of hops in each row.
+    width: usize,
     /// Component of each node. Nodes with the same number can reach each other.
     islands: Vec<usize>,
 }
@@ -91,7 +93,7 @@ impl Routes {
         }
         let map = Map::new(network, through, idle);
         let mut routes =
-            Self { hops: Vec::new(), rows: Vec::with_capacity(nodes), destinations, islands: map.islands() };
+            Self { hops: Vec::new(), rows: Vec::with_capacity(nodes), destinations, width, islands: map.islands() };
         let mut search = Search::new(nodes);
         for (node, forwards) in forwards.into_iter().enumerate() {
             let row = match map.ways(node) {
@@ -131,6 +133,14 @@ impl Routes {
     #[inline]
     pub fn next(&self, from: Table, to: Destination) -> Hop {
         self.hops[from.0 + to.0]
+    }
+
+    /// Returns the only next hop of packets that a node forwards, besides `back`, from where they came; `None` if there
+    /// are several, or none.
+    pub fn only(&self, from: Table, back: Hop) -> Option<Hop> {
+        let mut ahead = self.hops[from.0..from.0 + self.width].iter().filter(|hop| **hop != back);
+        let only = *ahead.next()?;
+        ahead.all(|hop| *hop == only).then_some(only)
     }
 
     /// Changes the next hop from `from` to `to`.

@@ -92,6 +92,19 @@ impl Fabric {
         paths.chunks_exact(2).map(|paths| [paths[0], paths[1]]).collect()
     }
 
+    /// Records that an endpoint sends a frame, and that it is handed to its first link.
+    #[inline(never)]
+    pub(super) fn watch_origin(&mut self, now: Instant, endpoint: usize, hop: Hop, frame: Frame) {
+        if let Some(meter) = &mut self.tap.meter {
+            meter.originate(now, endpoint, frame);
+        }
+        if let Hop::Leg(leg) = hop
+            && self.tap.records()
+        {
+            self.record_packet(now, leg.near(), frame.handle(), What::Sent);
+        }
+    }
+
     /// Records that a frame is handed to a link, and when.
     #[inline(never)]
     pub(super) fn watch_sent(&mut self, now: Instant, id: LegId, frame: Frame) {

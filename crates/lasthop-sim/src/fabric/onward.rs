@@ -68,7 +68,7 @@ impl Fabric {
     /// Returns whether all frames of a leg go to a router and their arrival is known when they are sent.
     fn is_foreseen(&self, network: &Network, id: usize) -> bool {
         let leg = &self.legs[id];
-        matches!(leg.far, Far::Router(_)) && !leg.errors.strike() && self.takes_ahead(network, id)
+        matches!(leg.far, Far::Router(_) | Far::Forwarded(_)) && !leg.errors.strike() && self.takes_ahead(network, id)
     }
 
     /// Returns whether frames can be queued on a leg before they reach it. Excludes links without delay: a frame on
@@ -98,8 +98,7 @@ impl Fabric {
         onward.note(now, arrival, frame);
         second.report.carry(frame);
         if let Some(meter) = &mut self.tap.meter {
-            meter.cross(id, frame.handle(), now);
-            meter.queue(arrival, frame.handle());
+            meter.pass(id, frame.handle(), arrival);
         }
         self.frames += 1;
         if let Accepted::Next(at) = accepted {
@@ -109,8 +108,11 @@ impl Fabric {
 
     /// Returns whether the router at the end of `id` sends the frame over `to`.
     fn leads(&self, id: LegId, to: LegId, frame: Frame) -> bool {
-        let Far::Router(router) = self.legs[id.0 as usize].far else { return false };
-        self.routes.next(router, self.destinations[frame.to()]) == Hop::Leg(to)
+        match self.legs[id.0 as usize].far {
+            Far::Router(router) => self.routes.next(router, self.destinations[frame.to()]) == Hop::Leg(to),
+            Far::Forwarded(next) => next == to,
+            Far::Host | Far::Watched | Far::Element(_) => false,
+        }
     }
 
     /// Subtracts the counts of frames that had not reached the router when the run ended at `end`, after the event of

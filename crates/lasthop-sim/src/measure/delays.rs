@@ -16,14 +16,16 @@ type Counts = [Option<Box<[u64; CLASSES]>>; OCTAVES];
 
 /// A histogram of delays. Quantiles have an error of at most 0.8 % ([`DelayHistogram::quantile`]); count, mean and
 /// maximum are exact. Lists the classes of the first 128 delays, since there may be a hundred thousand flows with few
-/// delays each; beyond that it uses at most 31 KB, and allocates once for each octave that contains a delay.
+/// delays each; beyond that it uses at most 31 KB, and allocates once for each octave that contains a delay. Delays of
+/// zero, as in the queue of a link that is free, are only counted.
 #[derive(Clone, Debug, Default)]
 pub struct DelayHistogram {
-    /// Octaves and classes of delays, each as [`place`] returns them, in one number.
+    /// Number of delays of zero.
+    zeros: u64,
+    /// Octaves and classes of the other delays, each as [`place`] returns them, in one number.
     few: Vec<u16>,
-    /// Counts of the other delays.
+    /// Counts of the delays that are not listed.
     counts: Option<Box<Counts>>,
-    total: u64,
     sum: u128,
     longest: Duration,
 }
@@ -44,7 +46,9 @@ impl DelayHistogram {
     /// Adds a delay.
     #[inline]
     pub fn add(&mut self, delay: Duration) {
-        self.total += 1;
+        if delay == Duration::ZERO {
+            return self.add_zero();
+        }
         self.sum += u128::from(delay.as_nanos());
         self.longest = self.longest.max(delay);
         let (octave, class) = place(delay);
@@ -52,6 +56,12 @@ impl DelayHistogram {
             Some(counts) => counts[class] += 1,
             None => self.add_first(octave, class),
         }
+    }
+
+    /// Adds a delay of zero.
+    #[inline]
+    pub fn add_zero(&mut self) {
+        self.zeros += 1;
     }
 
     /// Adds a delay to a histogram of few, or the first one of its octave.
@@ -86,7 +96,7 @@ impl DelayHistogram {
                 counts.iter_mut().zip(more.iter()).for_each(|(count, more)| *count += more);
             }
         }
-        self.total += other.total;
+        self.zeros += other.zeros;
         self.sum += other.sum;
         self.longest = self.longest.max(other.longest);
     }
@@ -97,12 +107,20 @@ impl DelayHistogram {
         self.quantiles([permille]).map(|[quantile]| quantile)
     }
 
+    /// Returns the number of delays.
+    fn total(&self) -> u64 {
+        let counts = self.counts.iter().flat_map(|counts| counts.iter().flatten()).flat_map(|octave| octave.iter());
+        self.zeros + self.few.len() as u64 + counts.sum::<u64>()
+    }
+
     fn quantiles<const N: usize>(&self, permille: [u32; N]) -> Option<[Duration; N]> {
         let mut few = self.few.clone();
         few.sort_unstable();
+        let total = self.total();
         let mut quantiles = [Duration::ZERO; N];
         for (quantile, permille) in quantiles.iter_mut().zip(permille) {
-            let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
+            let rank = (u128::from(total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
+            let Some(rank) = rank.checked_sub(self.zeros).filter(|rank| *rank > 0) else { continue };
             let nanos = match &self.counts {
                 Some(counts) => nth_counted(counts, rank)?,
                 None => {
@@ -117,10 +135,11 @@ impl DelayHistogram {
 
     /// Returns number, mean and quantiles; `None` without delays.
     pub fn stats(&self) -> Option<DelayStats> {
-        let mean = self.sum.checked_div(self.total.into())?;
+        let total = self.total();
+        let mean = self.sum.checked_div(total.into())?;
         let [p50, p95, p99] = self.quantiles([500, 950, 990])?;
         Some(DelayStats {
-            count: self.total,
+            count: total,
             mean: Duration::from_nanos(mean.try_into().unwrap_or(u64::MAX)),
             p50,
             p95,
@@ -216,7 +235,8 @@ mod tests {
     fn quantiles_do_not_depend_on_the_number_of_delays() {
         for number in [1, 2, FEW, FEW + 1, 3 * FEW] {
             let mut listed = DelayHistogram::default();
-            (0..number as u64).for_each(|n| listed.add(Duration::from_nanos((n * 7919 % 1000).pow(2))));
+            // The first one is zero, which is not listed.
+            (0..=number as u64).for_each(|n| listed.add(Duration::from_nanos((n * 7919 % 1000).pow(2))));
             let mut counted = DelayHistogram::default();
             counted.merge(&listed);
             assert!(counted.counts.is_some() && listed.counts.is_some() == (number > FEW), "{number}");

@@ -74,10 +74,8 @@ impl Simulation {
         match receiver {
             Receiver::Departure(..) => {}
             Receiver::Element(element, _) => meter.enter(element, handle, packet),
-            Receiver::Endpoint(index) => {
-                meter.deliver(now, index, handle, packet);
-                self.measure_round_trip(index);
-            }
+            Receiver::Endpoint(index) if meter.samples(index) => self.measure_round_trip(index),
+            Receiver::Endpoint(index) => meter.deliver(now, index, handle, packet),
         }
     }
 
