@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Measures what a segment costs in lasthop with 1 to 100,000 TCP flows at once: CPU time, instructions, and memory.
 
-Scenario many-flows. Its flows share the load: each transfers 64 KiB, or its part of 64 MiB if that is more. The slope
+Scenario many-flows. Its flows share the load: each transfers 64 KiB, or its part of 64 MiB if that is more. Rates and
+queues are proportional to the number of flows, so that a flow behaves the same regardless of it: 100 kbps and 10 packets
+for each (at least 100), as the scenario has for 10,000. --fixed keeps the scenario's links instead. The slope
 of user + system time over the number of runs is the time of a run, without start-up; the least of the repetitions is
 reported. A segment is a packet that the sources send, with its acknowledgments. Memory is the process's maximum, at
 least that of this program, about 15 MiB.
@@ -24,14 +26,26 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 LEAST_KIB = 64
 SHARED_KIB = 64 << 10
+# For each flow: rates of the wireless and of the wired link in bps, and packets in their queues. All flows start within
+# OPENING_US.
+WIRELESS_BPS, WIRED_BPS, QUEUED = 100_000, 1_000_000, 10
+LEAST_QUEUE = 100
+OPENING_US = 100_000
 
 
 def command(args, flows, runs, *more):
     """Returns the command of `runs` runs with this number of flows."""
-    size = max(LEAST_KIB, SHARED_KIB // flows)
+    keys = {"flows.bulk.count": str(flows), "flows.bulk.size": f"{max(LEAST_KIB, SHARED_KIB // flows)} KiB"}
+    if not args.fixed:
+        queue = f"{max(LEAST_QUEUE, QUEUED * flows)} packets"
+        keys |= {
+            "links.wireless.rate": f"{WIRELESS_BPS * flows} bps", "links.wireless.queue": queue,
+            "links.wired.rate": f"{WIRED_BPS * flows} bps", "links.wired.queue": queue,
+            "flows.bulk.spacing": f"{OPENING_US * 1000 // flows} ns", "limit": "10000 s",
+        }
+    sets = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     return shlex.split(args.lasthop) + [
-        "run", os.path.join(ROOT, "scenarios", "many-flows.toml"), "--scheme", args.scheme, "--jobs", "1", "--runs", str(runs),
-        "--set", f"flows.bulk.count={flows}", "--set", f"flows.bulk.size={size} KiB", *more,
+        "run", os.path.join(ROOT, "scenarios", "many-flows.toml"), "--scheme", args.scheme, "--jobs", "1", "--runs", str(runs), *sets, *more,
     ]
 
 
@@ -51,6 +65,7 @@ def main():
     parser.add_argument("--lasthop", default=default, help="binary, with arguments before its command")
     parser.add_argument("--flows", default="1,100,10000,100000", help="numbers of flows, separated by commas")
     parser.add_argument("--scheme", default="E2E-IETF-SACK")
+    parser.add_argument("--fixed", action="store_true", help="keep the links of the scenario, which are made for 10,000 flows")
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--runs", type=int, default=3, help="runs beyond the first over which the slope is taken")
     parser.add_argument("--instructions", action="store_true", help="count instructions by perf or valgrind, which takes minutes")
