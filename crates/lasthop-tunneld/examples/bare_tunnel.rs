@@ -31,20 +31,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let routed = Routed { listen, mtu: MTU, address: vec![(address.addr(), address.prefix_len())], routes: Vec::new() };
     let device = Device::open("bare", &routed)?;
     let (mut inbox, mut reader, mut writer, mut batch) =
-        (Inbox::default(), Reader::default(), Writer::default(), Batch::default());
+        (Inbox::default(), Reader::default(), Writer::new(&device), Batch::default());
     println!("ready");
     loop {
         let mut fds = [PollFd::new(&udp, PollFlags::IN), PollFd::new(&device, PollFlags::IN)];
         wait(&mut fds, Duration::from_secs(1))?;
         inbox.fill(&udp)?;
-        let mut came = Vec::new();
-        inbox.for_each(|datagram| came.push(datagram.bytes.to_vec()));
-        let mut came = came.iter();
-        writer.write(&device, |packet| {
-            let next = came.next();
-            packet.extend_from_slice(next.map_or(&[], Vec::as_slice));
-            next.is_some()
-        });
+        inbox.for_each(|datagram| writer.put(&device, datagram.bytes));
+        writer.flush(&device);
         let mut sending = Sending { udp: &udp, batch: &mut batch };
         let mut taken = 0;
         while taken < PACKETS {

@@ -8,18 +8,15 @@ use std::path::Path;
 use lasthop_sys::links::Watch;
 use lasthop_sys::netlink::Socket;
 use lasthop_sys::routes::{self, Interface, Route};
-use tun_rs::{DeviceBuilder, GROTable, SyncDevice, VIRTIO_NET_HDR_LEN};
+use tun_rs::{DeviceBuilder, SyncDevice};
 
+use crate::offload::{LONGEST, Merger, PREFIX, split};
 use crate::plan::Routed;
 
-/// Maximum number of packets from one read: a super-segment of 64 KiB with the smallest usual segments.
-const MOST_PACKETS: usize = 256;
-/// Buffer size for one packet, in bytes, with some reserve.
-const PACKET: usize = 2_048;
-/// Size of a buffer in which packets are merged.
-const JOINED: usize = VIRTIO_NET_HDR_LEN + 65_536;
-/// Maximum number of packets in one write.
-const MOST_WRITTEN: usize = 128;
+/// Maximum number of writes, and of bytes, that wait until more packets can be merged. Data that have just been received
+/// are still in the processor's cache.
+const MOST_WRITES: usize = 128;
+const MOST_BYTES: usize = 256 << 10;
 /// Length of the device's queue, in packets.
 const QUEUE: u32 = 1_000;
 
@@ -218,14 +215,12 @@ impl AsFd for Device {
 
 /// Reader of packets from the device.
 pub struct Reader {
-    joined: Vec<u8>,
-    packets: Vec<Vec<u8>>,
-    sizes: Vec<usize>,
+    data: Vec<u8>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { joined: vec![0; JOINED], packets: vec![vec![0; PACKET]; MOST_PACKETS], sizes: vec![0; MOST_PACKETS] }
+        Self { data: vec![0; PREFIX + LONGEST] }
     }
 }
 
@@ -235,72 +230,53 @@ impl Reader {
     /// # Errors
     ///
     /// Returns an error if the device was removed.
-    pub fn read(&mut self, device: &Device, mut take: impl FnMut(&mut [u8])) -> io::Result<usize> {
-        let count = match device.tun.recv_multiple(&mut self.joined, &mut self.packets, &mut self.sizes, 0) {
-            Ok(count) => count,
-            Err(error) => {
-                return match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                    // An error of the kernel, such as EBADFD after the device was removed.
-                    _ if error.raw_os_error().is_some() => Err(error),
-                    // The data cannot be split into packets.
-                    _ => {
-                        tracing::debug!(%error, "dropped a packet from the device");
-                        Ok(1)
-                    }
-                };
+    pub fn read(&mut self, device: &Device, take: impl FnMut(&mut [u8])) -> io::Result<usize> {
+        let length = match device.tun.recv(&mut self.data) {
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(0);
             }
+            // An error of the kernel, such as EBADFD after the device was removed.
+            Err(error) => return Err(error),
         };
-        for (packet, size) in self.packets.iter_mut().zip(&self.sizes).take(count) {
-            take(&mut packet[..*size]);
-        }
-        Ok(count)
+        Ok(split(&mut self.data[..length], take).unwrap_or_else(|error| {
+            tracing::debug!(%error, "dropped a packet from the device");
+            1
+        }))
     }
 }
 
 /// Writer of packets to the device.
 pub struct Writer {
-    table: GROTable,
-    packets: Vec<Vec<u8>>,
-    used: usize,
+    merger: Merger,
     /// Number of writes that the device refused.
     pub refused: u64,
 }
 
-impl Default for Writer {
-    fn default() -> Self {
-        let packets = (0..MOST_WRITTEN).map(|_| Vec::with_capacity(JOINED)).collect();
-        Self { table: GROTable::default(), packets, used: 0, refused: 0 }
-    }
-}
-
 impl Writer {
-    /// Writes all packets that `next` appends to its argument, until it returns `false`.
-    pub fn write(&mut self, device: &Device, mut next: impl FnMut(&mut Vec<u8>) -> bool) {
-        loop {
-            while self.used < MOST_WRITTEN {
-                let place = &mut self.packets[self.used];
-                place.clear();
-                place.resize(VIRTIO_NET_HDR_LEN, 0);
-                if !next(place) {
-                    break;
-                }
-                self.used += 1;
-            }
-            if self.used == 0 {
-                return;
-            }
-            let packets = &mut self.packets[..self.used];
-            if let Err(error) = device.tun.send_multiple(&mut self.table, packets, VIRTIO_NET_HDR_LEN) {
-                tracing::debug!(%error, "cannot write a packet to the device");
-                self.refused += 1;
-            }
-            let all = self.used == MOST_WRITTEN;
-            self.used = 0;
-            if !all {
-                return;
-            }
+    /// Creates a writer for this device.
+    pub fn new(device: &Device) -> Self {
+        Self { merger: Merger::new(device.tun.udp_gso()), refused: 0 }
+    }
+
+    /// Adds a packet. Writes those that wait if there are many.
+    pub fn put(&mut self, device: &Device, packet: &[u8]) {
+        self.merger.push(packet);
+        let (writes, bytes) = self.merger.waiting();
+        if writes >= MOST_WRITES || bytes >= MOST_BYTES {
+            self.flush(device);
         }
+    }
+
+    /// Writes the packets that wait.
+    pub fn flush(&mut self, device: &Device) {
+        let Self { merger, refused } = self;
+        merger.drain(|data| {
+            if let Err(error) = device.tun.send(data) {
+                tracing::debug!(%error, "cannot write a packet to the device");
+                *refused += 1;
+            }
+        });
     }
 }
 

@@ -23,9 +23,8 @@ use lasthop_tunnel::{Arrival, Carrier, Credentials, Origin, PeerId, PublicKey, S
 
 use self::bridged::Bridged;
 use crate::frames;
-use crate::inner::fit::{clamp, take_mark};
+use crate::inner::fit::take_mark;
 use crate::inner::frame::{ETHERNET, LENGTH, is_frame};
-use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::link::{ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
@@ -92,13 +91,6 @@ enum Inner {
     Bridged(Bridged),
 }
 
-/// Position of the IP packet in data for the device, and the MTU in the other direction.
-struct Fit {
-    packet: Range<usize>,
-    view: View,
-    mtu: u16,
-}
-
 /// One end of the tunnel.
 pub struct Engine {
     tunnel: Tunnel,
@@ -108,8 +100,8 @@ pub struct Engine {
     /// MTUs of the interfaces, by socket, that differ from that of `carrier`.
     link_mtus: BTreeMap<SocketId, u16>,
     keys: RandomState,
-    /// Packets for the device. Those from peers have their position and MTU.
-    out: VecDeque<(Packet, Option<Fit>)>,
+    /// Packets for the device.
+    out: VecDeque<Packet>,
     scratch: Vec<u8>,
     /// Source and destination of the latest datagram.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
@@ -284,9 +276,9 @@ impl Engine {
         let _ = self.tunnel.seal(now, id, PathId::FIRST, link.next_number(PathId::FIRST), &mut [0; HEADER + TAG]);
     }
 
-    fn deliver(&mut self, packet: Packet, fits: Option<Fit>) {
+    fn deliver(&mut self, packet: Packet) {
         if self.out.len() < MOST_OUT {
-            self.out.push_back((packet, fits));
+            self.out.push_back(packet);
         } else {
             self.counters.overflow += 1;
         }
@@ -490,15 +482,11 @@ impl Engine {
         }
     }
 
-    /// Appends the next packet for the device to `to`; returns `false` if there is none.
-    pub fn poll_packet(&mut self, to: &mut Vec<u8>) -> bool {
-        let Some((packet, fits)) = self.out.pop_front() else { return false };
-        let begin = to.len();
+    /// Passes the next packet for the device to `take`; returns `false` if there is none.
+    pub fn poll_packet(&mut self, take: impl FnOnce(&[u8])) -> bool {
+        let Some(packet) = self.out.pop_front() else { return false };
         let bytes = packet.bytes();
-        to.extend_from_slice(if is_frame(bytes) { &bytes[LENGTH..] } else { bytes });
-        if let Some(Fit { packet, view, mtu }) = fits {
-            clamp(&mut to[begin..][packet], &view, mtu);
-        }
+        take(if is_frame(bytes) { &bytes[LENGTH..] } else { bytes });
         true
     }
 

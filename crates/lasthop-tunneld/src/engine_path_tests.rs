@@ -105,7 +105,7 @@ impl Lines {
                 self.carry(end, to, socket, bytes);
             }
             let mut packet = Vec::new();
-            while self.ends[end].poll_packet(&mut packet) {
+            while self.ends[end].poll_packet(|bytes| packet.extend_from_slice(bytes)) {
                 self.got[end].push((self.now, std::mem::take(&mut packet)));
             }
         }

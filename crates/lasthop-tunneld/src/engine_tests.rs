@@ -135,7 +135,7 @@ impl World {
                 self.way.insert((leaves + Duration::from_millis(10), self.count), (1 - end, from, bytes));
             }
             let mut packet = Vec::new();
-            while self.ends[end].poll_packet(&mut packet) {
+            while self.ends[end].poll_packet(|bytes| packet.extend_from_slice(bytes)) {
                 self.got[end].push(std::mem::take(&mut packet));
             }
         }

@@ -12,6 +12,7 @@
 //! | [`bridge`] | frames of a bridge: the device, programs at interfaces, the packet socket |
 //! | [`ethernet`] | wire format of the tunnel's Ethernet frames |
 //! | [`device`] | the TUN device with its addresses and routes |
+//! | [`offload`] | segmentation and merging for the device |
 //! | [`socket`] | datagrams in batches |
 //! | [`daemon`] | processes: packets, supervision, control, metrics |
 //! | [`check`] | checks of the machine |
@@ -28,6 +29,7 @@ pub mod ethernet;
 pub mod frames;
 pub mod inner;
 pub mod link;
+pub mod offload;
 pub mod plan;
 mod readiness;
 pub mod recording;

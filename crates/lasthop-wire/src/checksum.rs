@@ -48,24 +48,74 @@ pub fn checksums(packet: &[u8], view: &View, field: Checksum) -> Checksums {
 
 /// Computes the checksums of a packet, parsed as `view`. The caller must know that its bytes are intact.
 pub fn seal(packet: &mut [u8], view: &View) {
-    let (ip, transport) = packet.split_at_mut(view.ip_len);
-    transport[CHECKSUM].fill(0);
-    let checksum = !fold(tcp_sum(ip, transport));
-    transport[CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
-    seal_ip(ip);
+    seal_transport(packet, view.ip_len, protocol::TCP);
 }
 
 /// Computes the checksums of a UDP datagram, parsed as `datagram`. The caller must know that its bytes are intact.
 pub fn seal_datagram(packet: &mut [u8], datagram: &Datagram) {
-    let (ip, transport) = packet[..datagram.total_len()].split_at_mut(datagram.ip_len);
-    transport[UDP_CHECKSUM].fill(0);
-    // Zero stands for no checksum (RFC 768).
-    let checksum = match !fold(transport_sum(ip, protocol::UDP, transport)) {
+    seal_transport(&mut packet[..datagram.total_len()], datagram.ip_len, protocol::UDP);
+}
+
+/// Computes the checksums of a complete packet of TCP or UDP, by `protocol`, whose IP headers have `ip_len` bytes. The
+/// caller must know that its bytes are intact.
+///
+/// # Panics
+///
+/// Panics if the packet is shorter than its headers.
+pub fn seal_transport(packet: &mut [u8], ip_len: usize, protocol: u8) {
+    let (ip, transport) = packet.split_at_mut(ip_len);
+    let field = field(protocol);
+    transport[field.clone()].fill(0);
+    let checksum = match !fold(transport_sum(ip, protocol, transport)) {
+        // Zero stands for no checksum (RFC 768).
+        0 if protocol == protocol::UDP => u16::MAX,
+        checksum => checksum,
+    };
+    transport[field].copy_from_slice(&checksum.to_ne_bytes());
+    seal_ip(ip);
+}
+
+/// Prepares the checksums of such a packet for an offload, which computes that of TCP or UDP from the sum of the pseudo
+/// header. The caller must know that its bytes are intact.
+///
+/// # Panics
+///
+/// Panics if the packet is shorter than its headers.
+pub fn defer_transport(packet: &mut [u8], ip_len: usize, protocol: u8) {
+    let (ip, transport) = packet.split_at_mut(ip_len);
+    let sum = fold(pseudo_sum(ip, protocol, transport.len()));
+    transport[field(protocol)].copy_from_slice(&sum.to_ne_bytes());
+    seal_ip(ip);
+}
+
+/// Returns whether the checksum of TCP or UDP in such a packet is correct. A UDP datagram without one is not verified.
+///
+/// # Panics
+///
+/// Panics if the packet is shorter than its headers.
+pub fn verifies_transport(packet: &[u8], ip_len: usize, protocol: u8) -> bool {
+    let (ip, transport) = packet.split_at(ip_len);
+    let is_absent = protocol == protocol::UDP && transport[UDP_CHECKSUM] == [0; 2];
+    !is_absent && fold(transport_sum(ip, protocol, transport)) == u16::MAX
+}
+
+/// Completes a checksum that an offload has yet to compute: its field, at `at`, has the sum of the pseudo header, and it
+/// covers the packet from `start`. Returns `false` if they exceed the packet.
+pub fn complete(packet: &mut [u8], start: usize, at: usize) -> bool {
+    let Some(covered) = packet.get(start..) else { return false };
+    // A computed zero is sent as its complement (RFC 768), which TCP accepts as well.
+    let checksum = match !fold(sum(covered)) {
         0 => u16::MAX,
         checksum => checksum,
     };
-    transport[UDP_CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
-    seal_ip(ip);
+    let Some(field) = packet.get_mut(at..at.saturating_add(2)) else { return false };
+    field.copy_from_slice(&checksum.to_ne_bytes());
+    true
+}
+
+/// Returns the position of the checksum in the header of TCP or UDP.
+const fn field(protocol: u8) -> std::ops::Range<usize> {
+    if protocol == protocol::UDP { UDP_CHECKSUM } else { CHECKSUM }
 }
 
 /// Computes the checksum of an IPv4 header; IPv6 has none.
@@ -108,10 +158,15 @@ fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
 
 /// Returns the sum of the words of the pseudo header and of a packet of a transport protocol.
 fn transport_sum(ip: &[u8], protocol: u8, transport: &[u8]) -> u64 {
+    pseudo_sum(ip, protocol, transport.len()) + sum(transport)
+}
+
+/// Returns the sum of the words of the pseudo header of a packet with `len` bytes after its IP headers.
+fn pseudo_sum(ip: &[u8], protocol: u8, len: usize) -> u64 {
     let addresses = if is_v4(ip) { &ip[12..20] } else { &ip[8..40] };
-    let len = u32::from_ne_bytes((transport.len() as u32).to_be_bytes());
+    let len = u32::from_ne_bytes((len as u32).to_be_bytes());
     let protocol = u16::from_ne_bytes([0, protocol]);
-    sum(addresses) + u64::from(protocol) + u64::from(len) + sum(transport)
+    sum(addresses) + u64::from(protocol) + u64::from(len)
 }
 
 /// Number of bytes that [`sum`] processes per iteration.

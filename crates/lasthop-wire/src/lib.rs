@@ -25,7 +25,10 @@ mod transport;
 pub use build::{build, build_with_ecn, ip_ecn, tcp_header};
 pub use captured::CapturedIp;
 pub use change::{acknowledge, mark_congestion, mark_eln, offer_window, part, pieces, redirect, revise, stamp};
-pub use checksum::{Checksum, Checksums, amend, checksums, seal, seal_datagram};
+pub use checksum::{
+    Checksum, Checksums, amend, checksums, complete, defer_transport, seal, seal_datagram, seal_transport,
+    verifies_transport,
+};
 pub use datagram::{Datagram, build_datagram, parse_datagram};
 pub use fragments::fragments;
 pub use frame::{Front, Packet, READ_LINKS, Unread, peel, reads_link};

@@ -87,9 +87,8 @@ pub struct Bridge {
     /// With several lines.
     stand_in: Option<StandIn>,
     device: OwnedFd,
-    /// Frame from the device, or for it.
+    /// Frame from the device.
     buffer: Vec<u8>,
-    out: Vec<u8>,
     /// Number of frames that the device refused.
     refused: u64,
 }
@@ -133,7 +132,6 @@ impl Bridge {
             stand_in,
             device: tap,
             buffer: vec![0; LONGEST],
-            out: Vec::new(),
             refused: 0,
         })
     }
@@ -185,16 +183,14 @@ impl Bridge {
             self.lines.put_plain(frame);
         }
         self.lines.flush();
-        loop {
-            self.out.clear();
-            if !engine.poll_packet(&mut self.out) {
-                break;
-            }
-            if let Err(error) = rustix::io::write(&self.device, &self.out) {
+        let Self { device, refused, .. } = self;
+        let mut write = |frame: &[u8]| {
+            if let Err(error) = rustix::io::write(&*device, frame) {
                 tracing::debug!(%error, "cannot write a frame to the device");
-                self.refused += 1;
+                *refused += 1;
             }
-        }
+        };
+        while engine.poll_packet(&mut write) {}
     }
 
     /// Updates the heartbeat, on which the redirection of frames depends.

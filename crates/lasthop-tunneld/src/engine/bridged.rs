@@ -7,7 +7,7 @@ use lasthop_proto::link::hybrid::{MOST_PATHS, PathId};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::{PeerId, SocketId};
 
-use super::{Engine, Fit, Inner, MOST_OUT, link_of};
+use super::{Engine, Inner, MOST_OUT, link_of};
 use crate::inner::fit::{Oversize, clamp, oversize};
 use crate::inner::frame::{self, LENGTH};
 use crate::inner::packet::Packet;
@@ -96,7 +96,7 @@ impl Engine {
                 if let Some(header) = frame::header_back(bytes, &range) {
                     let answer = frame::carried(&[header, answer].concat());
                     if let Some(answer) = answer.and_then(|answer| Packet::arrived(&answer)) {
-                        self.deliver(answer, None);
+                        self.deliver(answer);
                     }
                 }
                 // The sender may not receive the answer.
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Passes a frame from the other end to the device.
-    pub(super) fn hand_on_bridged(&mut self, now: Instant, id: PeerId, packet: Packet) {
+    pub(super) fn hand_on_bridged(&mut self, now: Instant, id: PeerId, mut packet: Packet) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let Some(bytes) = frame::frame(packet.bytes()) else {
             link.counters.foreign += 1;
@@ -124,11 +124,11 @@ impl Engine {
         let ip = frame::ip(bytes);
         link.on_received(now, bytes.len(), ip.as_ref().map(|(range, _)| &bytes[range.clone()]));
         let room = usize::from(link.mtu(now)).saturating_sub(LENGTH);
-        let fit = ip.map(|(range, view)| {
+        if let Some((range, view)) = ip {
             let mtu = u16::try_from(room.saturating_sub(range.start)).unwrap_or(u16::MAX);
-            Fit { packet: range, view, mtu }
-        });
-        self.deliver(packet, fit);
+            packet.clamp(LENGTH + range.start..LENGTH + range.end, &view, mtu);
+        }
+        self.deliver(packet);
     }
 
     /// Records that a datagram was sent to the other end on a path, which is a sign of life.

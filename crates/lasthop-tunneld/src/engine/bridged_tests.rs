@@ -146,7 +146,7 @@ impl World {
             let mut out = Collected::default();
             engine.send(self.now, &mut out);
             let mut frame = Vec::new();
-            while engine.poll_packet(&mut frame) {
+            while engine.poll_packet(|bytes| frame.extend_from_slice(bytes)) {
                 self.got[end].push((self.now, std::mem::take(&mut frame)));
             }
             while let Some(frame) = engine.poll_plain() {

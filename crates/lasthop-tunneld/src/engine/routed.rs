@@ -6,7 +6,7 @@ use lasthop_proto::time::Instant;
 use lasthop_tunnel::PeerId;
 use lasthop_wire::protocol::UDP;
 
-use super::{Engine, Fit, link_of};
+use super::{Engine, link_of};
 use crate::inner::fit::{Oversize, clamp, oversize};
 use crate::inner::look::{View, look};
 use crate::inner::packet::Packet;
@@ -45,7 +45,7 @@ impl Engine {
                 }
                 Oversize::Answer(answer) => {
                     if let Some(answer) = Packet::arrived(&answer) {
-                        self.deliver(answer, None);
+                        self.deliver(answer);
                     }
                     return;
                 }
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     /// Passes a packet from a peer to the device, unless its source does not belong to the peer.
-    pub(super) fn hand_on_routed(&mut self, now: Instant, id: PeerId, packet: Packet) {
+    pub(super) fn hand_on_routed(&mut self, now: Instant, id: PeerId, mut packet: Packet) {
         let view = look(packet.bytes()).filter(|view| self.tunnel.permits(id, view.addresses.0));
         let Some(link) = link_of(&mut self.links, id) else { return };
         let Some(view) = view else {
@@ -83,7 +83,7 @@ impl Engine {
         };
         link.on_received(now, packet.bytes().len(), Some(packet.bytes()));
         let mtu = link.mtu(now);
-        let packet_at = 0..packet.bytes().len();
-        self.deliver(packet, Some(Fit { packet: packet_at, view, mtu }));
+        packet.clamp(0..packet.bytes().len(), &view, mtu);
+        self.deliver(packet);
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, icmpv4};
 use lasthop_proto::packet::{Ecn, Flags};
 use lasthop_wire::protocol::{ICMP, ICMP_V6, TCP};
-use lasthop_wire::{Ip, TcpMut, ecn, fragments, mark_congestion};
+use lasthop_wire::{Ip, Tcp, TcpMut, ecn, fragments, mark_congestion};
 
 use super::look::View;
 
@@ -70,14 +70,19 @@ fn is_error(packet: &[u8], view: &View) -> bool {
     }
 }
 
+/// Returns whether [`clamp`] may change a packet: whether it is a SYN.
+pub fn is_syn(packet: &[u8], view: &View) -> bool {
+    let has_header = view.protocol == TCP && !view.later_fragment;
+    has_header && Tcp::new_checked(view.body(packet)).is_some_and(|segment| segment.flags().has(Flags::SYN))
+}
+
 /// Reduces the MSS option of a SYN to segments that fit in `mtu` bytes, if it is larger (RFC 9293 §3.7.1).
 pub fn clamp(packet: &mut [u8], view: &View, mtu: u16) {
-    if view.protocol != TCP || view.later_fragment {
+    if !is_syn(packet, view) {
         return;
     }
     let headers = if view.addresses.0.is_ipv4() { 40 } else { 60 };
-    let segment = packet.get_mut(view.body..).and_then(TcpMut::new_checked);
-    if let Some(mut segment) = segment.filter(|segment| segment.flags().has(Flags::SYN)) {
+    if let Some(mut segment) = packet.get_mut(view.body..).and_then(TcpMut::new_checked) {
         segment.lower_mss(mtu.saturating_sub(headers));
     }
 }

@@ -10,6 +10,7 @@ use lasthop_proto::link::hybrid::{Class, Coded, Gf, Item, Label, TcpSight, Traff
 use lasthop_proto::packet::{Ecn, Side};
 use lasthop_wire::{View as TcpView, ecn, mark_congestion, offer_window, parse};
 
+use super::fit::{clamp, is_syn};
 use super::frame::{self, ETHERNET, LENGTH, TAGS, length};
 use super::look::{View, look};
 
@@ -82,6 +83,13 @@ impl Packet {
             let mut bytes = self.bytes.to_vec();
             change(&mut bytes[at..]);
             self.bytes = bytes.into();
+        }
+    }
+
+    /// Reduces the MSS option of a SYN, the IP packet in `range`, as [`clamp`] does.
+    pub fn clamp(&mut self, range: Range<usize>, view: &View, mtu: u16) {
+        if is_syn(&self.bytes[range.clone()], view) {
+            self.change(range.start, |bytes| clamp(&mut bytes[..range.len()], view, mtu));
         }
     }
 

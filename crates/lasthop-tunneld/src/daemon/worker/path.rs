@@ -67,7 +67,7 @@ pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, Wor
             let listen = |error| WorkerError::Listen { address: routed.listen, error };
             let sockets = Sockets::open(routed.listen, interface, &plan.interfaces).map_err(listen)?;
             let device = Device::open(&plan.device, routed)?;
-            let (inbox, reader, writer) = (Inbox::default(), Reader::default(), Writer::default());
+            let (inbox, reader, writer) = (Inbox::default(), Reader::default(), Writer::new(&device));
             Ok(Box::new(RoutedPath { sockets, device, inbox, reader, writer }))
         }
         Way::Bridged(hop) => {
@@ -111,10 +111,12 @@ impl PacketPath for RoutedPath {
                 if taken % STRIDE == 0 {
                     now = clock.now();
                     engine.send(now, sockets);
-                    writer.write(device, |packet| engine.poll_packet(packet));
+                    while engine.poll_packet(|packet| writer.put(device, packet)) {}
                 }
             });
         }
+        // Before packets from the device get their turn, which takes longer.
+        write_all(engine, device, writer);
         Ok(())
     }
 
@@ -140,7 +142,7 @@ impl PacketPath for RoutedPath {
         let Self { sockets, device, writer, .. } = self;
         engine.send(now, sockets);
         sockets.flush(|to, size| engine.too_big(now, to, size));
-        writer.write(device, |packet| engine.poll_packet(packet));
+        write_all(engine, device, writer);
     }
 
     fn beat(&mut self, _: &Engine) -> io::Result<()> {
@@ -168,6 +170,12 @@ impl PacketPath for RoutedPath {
     fn unsent(&self) -> u64 {
         self.sockets.unsent() + self.writer.refused
     }
+}
+
+/// Writes all packets for the device.
+fn write_all(engine: &mut Engine, device: &Device, writer: &mut Writer) {
+    while engine.poll_packet(|packet| writer.put(device, packet)) {}
+    writer.flush(device);
 }
 
 /// Frames that leave by the interface towards the hop.
