@@ -18,6 +18,8 @@ use crate::engine::{Datagram, Outbox};
 const BUFFER: usize = 4 << 20;
 /// Size of a receive buffer: the most that the kernel merges.
 const LARGEST: usize = 65_536;
+/// Number of receive buffers. What they hold stays in the processor's cache until it is handled.
+const BUFFERS: usize = if BATCH_SIZE < 8 { BATCH_SIZE } else { 8 };
 /// Maximum number of bytes in one call.
 const MOST_BYTES: usize = 65_000;
 /// Time to wait for space in the kernel's buffer.
@@ -78,13 +80,13 @@ impl AsFd for Udp {
 /// Received datagrams.
 pub struct Inbox {
     buffers: Vec<Vec<u8>>,
-    metas: [RecvMeta; BATCH_SIZE],
+    metas: [RecvMeta; BUFFERS],
     count: usize,
 }
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { buffers: vec![vec![0; LARGEST]; BATCH_SIZE], metas: [RecvMeta::default(); BATCH_SIZE], count: 0 }
+        Self { buffers: vec![vec![0; LARGEST]; BUFFERS], metas: [RecvMeta::default(); BUFFERS], count: 0 }
     }
 }
 
