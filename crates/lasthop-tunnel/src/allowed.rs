@@ -11,8 +11,15 @@ use crate::tunnel::api::PeerId;
 #[derive(Default)]
 pub(crate) struct Allowed {
     prefixes: BTreeMap<IpNet, PeerId>,
-    /// Prefix lengths in use, longest first: of IPv4, of IPv6.
-    lengths: [Vec<u8>; 2],
+    /// The same for searches, by length, longest first: of IPv4, of IPv6.
+    lengths: [Vec<Length>; 2],
+}
+
+/// Prefixes of the same length.
+struct Length {
+    mask: u128,
+    /// Networks as numbers, in increasing order, and their peers.
+    networks: Vec<(u128, PeerId)>,
 }
 
 impl Allowed {
@@ -29,21 +36,32 @@ impl Allowed {
     }
 
     fn note_lengths(&mut self) {
-        let mut lengths: [Vec<u8>; 2] = Default::default();
-        for prefix in self.prefixes.keys() {
-            lengths[usize::from(matches!(prefix, IpNet::V6(_)))].push(prefix.prefix_len());
+        let mut lengths: [BTreeMap<u8, Length>; 2] = Default::default();
+        // Their order is that of addresses, and so that of the networks of each length.
+        for (prefix, peer) in &self.prefixes {
+            let lengths = &mut lengths[usize::from(matches!(prefix, IpNet::V6(_)))];
+            let length = lengths.entry(prefix.prefix_len());
+            let length = length.or_insert_with(|| Length { mask: number(prefix.netmask()), networks: Vec::new() });
+            length.networks.push((number(prefix.network()), *peer));
         }
-        for lengths in &mut lengths {
-            lengths.sort_unstable_by(|a, b| b.cmp(a));
-            lengths.dedup();
-        }
-        self.lengths = lengths;
+        self.lengths = lengths.map(|lengths| lengths.into_values().rev().collect());
     }
 
     /// Returns the peer to which the address belongs.
     pub(crate) fn owner(&self, address: IpAddr) -> Option<PeerId> {
-        let lengths = &self.lengths[usize::from(address.is_ipv6())];
-        lengths.iter().find_map(|&length| self.prefixes.get(&IpNet::new(address, length).ok()?.trunc()).copied())
+        let (lengths, address) = (&self.lengths[usize::from(address.is_ipv6())], number(address));
+        lengths.iter().find_map(|Length { mask, networks }| {
+            let found = networks.binary_search_by_key(&(address & mask), |(network, _)| *network).ok()?;
+            Some(networks[found].1)
+        })
+    }
+}
+
+/// Returns an address as a number.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().into(),
+        IpAddr::V6(v6) => v6.to_bits(),
     }
 }
 

@@ -9,7 +9,6 @@ mod volume;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,6 +24,7 @@ use self::bridged::Bridged;
 use crate::frames;
 use crate::inner::fit::take_mark;
 use crate::inner::frame::{ETHERNET, LENGTH, is_frame};
+use crate::inner::look::Flows;
 use crate::inner::packet::Packet;
 use crate::link::{ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
@@ -99,7 +99,7 @@ pub struct Engine {
     carrier: (Carrier, u16),
     /// MTUs of the interfaces, by socket, that differ from that of `carrier`.
     link_mtus: BTreeMap<SocketId, u16>,
-    keys: RandomState,
+    flows: Flows,
     /// Packets for the device.
     out: VecDeque<Packet>,
     scratch: Vec<u8>,
@@ -134,7 +134,7 @@ impl Engine {
             inner,
             carrier: (carrier, link_mtu),
             link_mtus: BTreeMap::new(),
-            keys: RandomState::new(),
+            flows: Flows::default(),
             out: VecDeque::new(),
             scratch: Vec::new(),
             newest: None,
@@ -356,9 +356,13 @@ impl Engine {
             link.counters.foreign += 1;
             return;
         };
+        // Only feedback decides fates, apart from timeouts.
+        let is_feedback = matches!(frame, Frame::Feedback(_));
         link.hop.handle_frame(now, path, PacketNumber(number), bytes.len() as u32, frame);
         self.take_items(now, id);
-        self.take_fates(now, id);
+        if is_feedback {
+            self.take_fates(now, id);
+        }
     }
 
     /// Passes on packets that a peer's link has received.

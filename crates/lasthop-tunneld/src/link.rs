@@ -256,17 +256,13 @@ impl Link {
     }
 
     /// Takes a packet from the device and determines the arm of its flow. `ip` is absent for frames without IP.
-    pub fn offer(&mut self, now: Instant, packet: Packet, ip: Option<(&[u8], &View)>) {
-        let packet = match self.comparing().zip(ip) {
-            Some((comparison, (bytes, view))) => {
-                comparison.watch(now, Port::WIRED, bytes);
-                match comparison.arm(bytes, view) {
-                    Arm::Treated => packet,
-                    Arm::Untreated => packet.bare(),
-                }
+    pub fn offer(&mut self, now: Instant, mut packet: Packet, ip: Option<(&[u8], &View)>) {
+        if let Some((comparison, (bytes, view))) = self.comparing().zip(ip) {
+            comparison.watch(now, Port::WIRED, bytes);
+            if comparison.arm(bytes, view) == Arm::Untreated {
+                packet.make_bare();
             }
-            None => packet,
-        };
+        }
         if self.up {
             self.hop.handle_item(now, packet);
         } else {

@@ -108,7 +108,7 @@ impl Engine {
 
     fn offer_frame(&mut self, now: Instant, id: PeerId, bytes: &[u8]) {
         let ip = frame::ip(bytes);
-        let packet = Packet::outgoing_frame(bytes, ip.as_ref(), &self.keys);
+        let packet = Packet::outgoing_frame(bytes, ip.as_ref(), &mut self.flows);
         let (Some(link), Some(packet)) = (link_of(&mut self.links, id), packet) else { return };
         link.counters.sent.count(bytes.len());
         link.offer(now, packet, ip.as_ref().map(|(range, view)| (&bytes[range.clone()], view)));

@@ -39,7 +39,7 @@ impl Engine {
                 Oversize::Parts(parts) => {
                     for part in parts {
                         if let Some(view) = look(&part) {
-                            link.offer(now, Packet::outgoing(&part, &view, &self.keys), Some((&part, &view)));
+                            link.offer(now, Packet::outgoing(&part, &view, &mut self.flows), Some((&part, &view)));
                         }
                     }
                 }
@@ -53,7 +53,7 @@ impl Engine {
             }
         } else {
             clamp(packet, &view, mtu);
-            link.offer(now, Packet::outgoing(packet, &view, &self.keys), Some((packet, &view)));
+            link.offer(now, Packet::outgoing(packet, &view, &mut self.flows), Some((packet, &view)));
         }
         if !self.tunnel.is_up(now, id) {
             self.wake(now, id);

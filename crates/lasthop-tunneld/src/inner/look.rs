@@ -1,6 +1,6 @@
 //! Inspection of an IP packet's headers: flow, and sensitivity to reordering.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use lasthop_proto::link::hybrid::Traffic;
@@ -26,6 +26,37 @@ pub struct View {
     pub body: usize,
     /// True for a fragment other than the first.
     pub later_fragment: bool,
+}
+
+/// Addresses, protocol, and ports if there are any.
+type Flow = ((IpAddr, IpAddr), u8, Option<[u8; 4]>);
+
+/// Numbers that identify flows, with secret keys. The number of the latest flow is kept, since packets of a flow arrive in
+/// runs: those of a super-segment.
+#[derive(Default)]
+pub struct Flows {
+    keys: RandomState,
+    latest: Option<(Flow, u32)>,
+}
+
+impl Flows {
+    /// Returns the number of a packet's flow; `view` is the result of [`look`] for it.
+    pub fn number(&mut self, view: &View, packet: &[u8]) -> u32 {
+        let flow = view.flow(packet);
+        match self.latest {
+            Some((latest, number)) if latest == flow => number,
+            _ => {
+                let number = self.keys.hash_one(flow) as u32;
+                self.latest = Some((flow, number));
+                number
+            }
+        }
+    }
+
+    /// Returns the number of the flow of a frame without IP that begins with this header.
+    pub fn number_without_ip(&self, header: &[u8]) -> u32 {
+        self.keys.hash_one(header) as u32
+    }
 }
 
 /// Parses a packet; `None` if it is incomplete.
@@ -72,9 +103,9 @@ impl View {
         Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
     }
 
-    /// Returns a number that identifies the flow; `keys` are secret.
-    pub fn flow(&self, packet: &[u8], keys: &impl BuildHasher) -> u32 {
-        keys.hash_one((self.addresses, self.protocol, self.port_bytes(packet))) as u32
+    /// Returns the identity of the flow.
+    fn flow(&self, packet: &[u8]) -> Flow {
+        (self.addresses, self.protocol, self.port_bytes(packet))
     }
 
     /// Returns the class of traffic: sensitivity to reordering and to delay.
@@ -109,8 +140,6 @@ fn udp(ports: Option<[u16; 2]>, datagram: &[u8]) -> Traffic {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::RandomState;
-
     use super::*;
 
     pub fn v4(protocol: u8, body: &[u8]) -> Vec<u8> {
@@ -158,12 +187,13 @@ mod tests {
 
     #[test]
     fn a_flow_is_its_addresses_protocol_and_ports() {
-        let keys = RandomState::new();
-        let flow = |packet: &[u8]| look(packet).unwrap().flow(packet, &keys);
+        let mut flows = Flows::default();
+        let mut flow = |packet: &[u8]| flows.number(&look(packet).unwrap(), packet);
         let one = v4(UDP, &[1, 2, 3, 4, 5, 6]);
         assert_eq!(flow(&one), flow(&v4(UDP, &[1, 2, 3, 4, 7, 8, 9])));
         assert_ne!(flow(&one), flow(&v4(UDP, &[1, 2, 3, 5, 5, 6])));
         assert_ne!(flow(&one), flow(&v4(TCP, &[1, 2, 3, 4, 5, 6])));
+        assert_eq!(flow(&one), flow(&one));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Packets as the link carries them and the code combines them.
 
 use std::fmt;
-use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,7 +11,7 @@ use lasthop_wire::{View as TcpView, ecn, mark_congestion, offer_window, parse};
 
 use super::fit::{clamp, is_syn};
 use super::frame::{self, ETHERNET, LENGTH, TAGS, length};
-use super::look::{View, look};
+use super::look::{Flows, View, look};
 
 /// IP packet, or frame with its length. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,22 +29,22 @@ impl fmt::Debug for Packet {
 
 impl Packet {
     /// Creates a packet to be sent; `view` is the result of [`look`] for it.
-    pub fn outgoing(bytes: &[u8], view: &View, keys: &impl BuildHasher) -> Self {
-        Self { bytes: bytes.into(), flow: view.flow(bytes, keys), traffic: view.traffic(bytes) }
+    pub fn outgoing(bytes: &[u8], view: &View, flows: &mut Flows) -> Self {
+        Self { bytes: bytes.into(), flow: flows.number(view, bytes), traffic: view.traffic(bytes) }
     }
 
     /// Creates a packet from a frame to be sent, in which [`frame::ip`] found the given IP packet; `None` if it is not
     /// a frame, or too long.
-    pub fn outgoing_frame(bytes: &[u8], ip: Option<&(Range<usize>, View)>, keys: &impl BuildHasher) -> Option<Self> {
+    pub fn outgoing_frame(bytes: &[u8], ip: Option<&(Range<usize>, View)>, flows: &mut Flows) -> Option<Self> {
         let carried = frame::carried(bytes)?;
         let (flow, traffic) = match ip {
             Some((range, view)) => {
                 let packet = bytes.get(range.clone())?;
-                (view.flow(packet, keys), view.traffic(packet))
+                (flows.number(view, packet), view.traffic(packet))
             }
-            None if frame::is_arp(bytes) => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Datagram),
+            None if frame::is_arp(bytes) => (flows.number_without_ip(&bytes[..ETHERNET]), Traffic::Datagram),
             // Not known to be sensitive to delay.
-            None => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Stream),
+            None => (flows.number_without_ip(&bytes[..ETHERNET]), Traffic::Stream),
         };
         Some(Self { bytes: carried.into(), flow, traffic })
     }
@@ -55,9 +54,9 @@ impl Packet {
         Self { flow, traffic, ..self }
     }
 
-    /// Returns the packet in the class that is not repaired.
-    pub fn bare(self) -> Self {
-        Self { traffic: Traffic::Bare, ..self }
+    /// Moves the packet to the class that is not repaired.
+    pub fn make_bare(&mut self) {
+        self.traffic = Traffic::Bare;
     }
 
     /// Creates a packet from received bytes; `None` if they are incomplete.
@@ -266,7 +265,6 @@ impl Coded for Vector {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::RandomState;
 
     use proptest::prelude::*;
 
@@ -294,7 +292,7 @@ mod tests {
     fn frames(bodies: [&[u8]; 2]) -> [Packet; 2] {
         bodies.map(|body| {
             let frame = [&[2; 12][..], &[8, 0], packet(body).bytes()].concat();
-            Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &RandomState::new()).unwrap()
+            Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &mut Flows::default()).unwrap()
         })
     }
 
@@ -305,7 +303,7 @@ mod tests {
         assert!(one.ecn() == Ecn::Ect0 && one.mark() && one.ecn() == Ecn::Ce);
         assert_eq!((one.bytes().len(), one.bytes()[17], before[17]), (before.len(), 3, 2));
         // Other protocols than IP cannot be marked.
-        let mut other = Packet::outgoing_frame(&[3; 60], None, &RandomState::new()).unwrap();
+        let mut other = Packet::outgoing_frame(&[3; 60], None, &mut Flows::default()).unwrap();
         assert!(!other.mark());
     }
 
@@ -327,8 +325,8 @@ mod tests {
             let kind: &[u8] = if ends[0].starts_with('[') { &[0x86, 0xdd] } else { &[8, 0] };
             // After a tag, with padding.
             let frame = [&[2; 12][..], &[0x81, 0, 0, 5], kind, &bytes, &[0; 9]].concat();
-            let keys = RandomState::new();
-            let framed = Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &keys).unwrap();
+            let mut flows = Flows::default();
+            let framed = Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &mut flows).unwrap();
             for (mut packet, at) in [(Packet::arrived(&bytes).unwrap(), 0), (framed, 20)] {
                 let before = packet.clone();
                 packet.set_window(77);
