@@ -4,6 +4,7 @@
 //! for all lengths that occur are calculated once per evaluation, so that its cost is that of the runs, not that of the
 //! packets.
 
+use std::array::from_fn;
 use std::collections::BTreeMap;
 
 /// Probabilities of good and bad.
@@ -60,6 +61,16 @@ impl Forward {
     }
 }
 
+/// Number of chains whose probabilities are propagated together.
+const LANES: usize = 4;
+
+/// Probabilities of the states at first, and the transitions of each kind of step.
+#[derive(Clone, Copy)]
+pub(crate) struct Chain<const KINDS: usize> {
+    pub(crate) start: Chances,
+    pub(crate) matrices: [Matrix; KINDS],
+}
+
 /// A number of consecutive steps of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Run {
@@ -89,34 +100,89 @@ impl Steps {
         Self { distinct, sequence }
     }
 
-    /// Returns the log-likelihood of the steps, with the transitions of each kind, beginning with `start`.
-    pub(crate) fn log_likelihood(&self, start: Chances, matrices: &[Matrix]) -> f64 {
-        let mut powers = Vec::with_capacity(self.distinct.len());
+    /// Returns the log-likelihood of the steps under each of `chains`.
+    pub(crate) fn log_likelihoods<const KINDS: usize>(&self, chains: &[Chain<KINDS>]) -> Vec<f64> {
+        chains.chunks(LANES).flat_map(|chains| self.in_lanes(chains).into_iter().take(chains.len())).collect()
+    }
+
+    /// Returns the log-likelihood under each of at most [`LANES`] chains. Lanes do not depend on each other, so that the
+    /// processor propagates all in the time of one, which is spent waiting for the result of the step before.
+    fn in_lanes<const KINDS: usize>(&self, chains: &[Chain<KINDS>]) -> Lanes {
+        // Lanes without a chain stay in the good state.
+        let (mut good, mut bad, mut exponents) = ([1.0; LANES], [0.0; LANES], [0; LANES]);
+        let mut powers = vec![[[1.0; LANES], [0.0; LANES], [0.0; LANES], [1.0; LANES]]; self.distinct.len()];
+        for (lane, chain) in chains.iter().enumerate() {
+            [good[lane], bad[lane]] = chain.start;
+            exponents[lane] = self.powers(chain, |at, power| {
+                for (element, value) in powers[at].iter_mut().zip(power.as_flattened()) {
+                    element[lane] = *value;
+                }
+            });
+        }
+        let logs = propagate(&self.sequence, &powers, good, bad);
+        from_fn(|lane| logs[lane] + exponents[lane] as f64 * core::f64::consts::LN_2)
+    }
+
+    /// Calls `put` with the power of each distinct run, and returns the sum of their exponents over all runs.
+    fn powers<const KINDS: usize>(&self, chain: &Chain<KINDS>, mut put: impl FnMut(usize, Matrix)) -> i64 {
         let mut exponents = 0;
         let mut before: Option<(Run, Power)> = None;
         let mut squares = Vec::new();
-        for &(run, occurrences) in &self.distinct {
+        for (at, &(run, occurrences)) in self.distinct.iter().enumerate() {
             let power = match before {
                 Some((last, power)) if last.kind == run.kind => {
                     power.times(&nth(&mut squares, run.length - last.length))
                 }
                 _ => {
                     squares.clear();
-                    squares.push(Power::of(matrices[run.kind as usize]));
+                    squares.push(Power::of(chain.matrices[run.kind as usize]));
                     nth(&mut squares, run.length)
                 }
             };
             exponents += power.exponent * i64::from(occurrences);
-            powers.push(power.matrix);
+            put(at, power.matrix);
             before = Some((run, power));
         }
-        let mut forward = Forward::from(start);
-        for &at in &self.sequence {
-            if !forward.step(&powers[at as usize]) {
-                return f64::NEG_INFINITY;
+        exponents
+    }
+}
+
+/// Transitions of each lane: from good to good, good to bad, bad to good, and bad to bad.
+type Transitions = [Lanes; 4];
+/// A value of each lane.
+type Lanes = [f64; LANES];
+
+/// Returns the logarithm of each lane's probability of all steps, the indices of their transitions.
+#[inline(never)]
+fn propagate(steps: &[u32], transitions: &[Transitions], mut good: Lanes, mut bad: Lanes) -> Lanes {
+    let mut logs = [0.0; LANES];
+    for &at in steps {
+        let [stays_good, to_bad, to_good, stays_bad] = &transitions[at as usize];
+        let next_good = from_fn(|lane| good[lane] * stays_good[lane] + bad[lane] * to_good[lane]);
+        let next_bad = from_fn(|lane| good[lane] * to_bad[lane] + bad[lane] * stays_bad[lane]);
+        (good, bad) = (next_good, next_bad);
+        let is_small: [bool; LANES] = from_fn(|lane| good[lane] + bad[lane] < SMALL);
+        if is_small.into_iter().fold(false, |any, is_small| any | is_small) {
+            for lane in 0..LANES {
+                (good[lane], bad[lane], logs[lane]) = rescaled(good[lane], bad[lane], logs[lane]);
             }
         }
-        forward.log_likelihood() + exponents as f64 * core::f64::consts::LN_2
+    }
+    from_fn(|lane| logs[lane] + libm::log(good[lane] + bad[lane]))
+}
+
+/// Moves the sum of small probabilities into its logarithm; minus infinity for an impossible step, after which the
+/// probabilities do not count. By value: references would keep the lanes in memory, which takes longer than a step.
+#[cold]
+#[inline(never)]
+fn rescaled(good: f64, bad: f64, log: f64) -> (f64, f64, f64) {
+    let sum = good + bad;
+    if sum <= 0.0 {
+        (1.0, 0.0, f64::NEG_INFINITY)
+    } else if sum < SMALL {
+        (good / sum, bad / sum, log + libm::log(sum))
+    } else {
+        (good, bad, log)
     }
 }
 
@@ -177,10 +243,25 @@ mod tests {
             for &(kind, length) in &runs {
                 assert!((0..length).all(|_| forward.step(&matrices[kind as usize])));
             }
-            let (found, expected) = (steps.log_likelihood(start, &matrices), forward.log_likelihood());
+            let (found, expected) = (steps.in_lanes(&[Chain { start, matrices }])[0], forward.log_likelihood());
             assert!((found - expected).abs() <= 1e-12 * expected.abs() + 1e-12, "{found}, {expected}");
         }
-        let impossible = Steps::of(|| [(0, 3), (1, 1)].into_iter());
-        assert_eq!(impossible.log_likelihood(start, &[[[1.0, 0.0], [0.0, 1.0]], [[0.0; 2]; 2]]), f64::NEG_INFINITY);
+    }
+
+    /// The value of a chain does not depend on the chains that are propagated with it, to the bit; some of them are
+    /// impossible.
+    #[test]
+    fn lanes_do_not_depend_on_each_other() {
+        let start = [0.9, 0.1];
+        let possible = |good: f64| Chain { start, matrices: [[[good, 0.01], [0.2, 0.1]], [[1e-4, 1e-5], [0.1, 0.6]]] };
+        let impossible = Chain { start, matrices: [[[1.0, 0.0], [0.0, 1.0]], [[0.0; 2]; 2]] };
+        let steps = Steps::of(|| (0..10_000).map(|number| (number % 2, 1 + number % 7)));
+        let chains: Vec<Chain<2>> =
+            (0..7).map(|at| if at % 3 == 1 { impossible } else { possible(0.9 + f64::from(at) / 100.0) }).collect();
+        for count in 0..=chains.len() {
+            let alone: Vec<f64> = chains[..count].iter().map(|chain| steps.in_lanes(&[*chain])[0]).collect();
+            assert_eq!(steps.log_likelihoods(&chains[..count]), alone);
+            assert!(alone.iter().enumerate().all(|(at, value)| value.is_finite() == (at % 3 != 1)), "{alone:?}");
+        }
     }
 }

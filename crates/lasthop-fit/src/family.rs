@@ -3,7 +3,7 @@
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::time::Duration;
 
-use crate::optimum::{maximise, standard_errors};
+use crate::optimum::{Corner, Function, maximise, standard_errors};
 use crate::parallel::{Stop, map};
 use crate::states::{ByPacket, ByTime, Timed};
 use crate::trace::{Clock, LossTrace, Sizes, Tally};
@@ -106,9 +106,21 @@ impl Fit {
     }
 }
 
-/// Wraps `likelihood` so that it returns NaN once `stop` returns true.
-fn wanted(stop: Stop<'_>, likelihood: impl Fn(&[f64]) -> f64) -> impl Fn(&[f64]) -> f64 {
-    move |at| if stop() { f64::NAN } else { likelihood(at) }
+/// Likelihood that is NaN once `stop` returns true.
+struct Wanted<'s, F> {
+    stop: Stop<'s>,
+    likelihoods: F,
+    is_parallel: bool,
+}
+
+impl<F: Fn(&[Vec<f64>]) -> Vec<f64>> Function for Wanted<'_, F> {
+    fn values(&self, points: &[Vec<f64>]) -> Vec<f64> {
+        if (self.stop)() { vec![f64::NAN; points.len()] } else { (self.likelihoods)(points) }
+    }
+
+    fn is_parallel(&self) -> bool {
+        self.is_parallel
+    }
 }
 
 /// 97.5 % quantile of the normal distribution.
@@ -178,11 +190,14 @@ fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
 /// Returns the mean distance in bytes between the errors that destroyed the lost ones of `packets`, and its
 /// log-likelihood.
 fn distance(packets: &[Tally], stop: Stop<'_>) -> (Parameter, f64) {
-    let likelihood = wanted(stop, |at| packets.iter().map(|tally| of_size(tally, libm::exp(at[0]))).sum());
+    let likelihoods = |points: &[Vec<f64>]| {
+        points.iter().map(|at| packets.iter().map(|tally| of_size(tally, libm::exp(at[0]))).sum()).collect()
+    };
+    let likelihood = Wanted { stop, likelihoods, is_parallel: false };
     let bytes: f64 = packets.iter().map(|tally| f64::from(tally.bytes) * tally.packets() as f64).sum();
     let lost = packets.iter().map(|tally| tally.lost).sum::<u64>().max(1) as f64;
     let best = maximise(&likelihood, &[libm::log(bytes / lost)]);
-    let interval = intervals(&likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
+    let interval = intervals(&likelihood, &best)[0].map(|ends| ends.map(libm::exp));
     let value = libm::exp(best.at[0]);
     (Parameter { key: "mean_bytes", unit: Unit::Bytes, value, interval }, best.value)
 }
@@ -199,9 +214,10 @@ const NOTHING: f64 = 1e3;
 
 /// Returns 95 % intervals in the coordinates of the search, which are logarithms and logits; `None` for parameters that
 /// the trace does not determine.
-fn intervals(likelihood: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<Option<[f64; 2]>> {
-    let errors = standard_errors(likelihood, at);
-    at.iter()
+fn intervals(likelihood: &impl Function, top: &Corner) -> Vec<Option<[f64; 2]>> {
+    let errors = standard_errors(likelihood, top);
+    top.at
+        .iter()
         .zip(errors)
         .map(|(at, error)| {
             error.filter(|error| Z * error < libm::log(NOTHING)).map(|error| [at - Z * error, at + Z * error])
@@ -269,14 +285,18 @@ fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     };
     let known =
         [Some(wilson(counts.to_bad, counts.from_good)), Some(wilson(counts.to_good, counts.from_bad)), None, None];
-    let first = packet_fit(simple, known, 2, simple.log_likelihood(&steps));
+    let first = packet_fit(simple, known, 2, ByPacket::log_likelihoods(&[simple], &steps)[0]);
     let model = |at: &[f64]| ByPacket {
         good_to_bad: logistic(at[0]),
         bad_to_good: logistic(at[1]),
         bad_loss: logistic(at[2]),
         good_loss: at.get(3).map_or(0.0, |&x| logistic(x)),
     };
-    let likelihood = wanted(stop, |at| model(at).log_likelihood(&steps));
+    let likelihoods = |points: &[Vec<f64>]| {
+        let models: Vec<ByPacket> = points.iter().map(|at| model(at)).collect();
+        ByPacket::log_likelihoods(&models, &steps)
+    };
+    let likelihood = Wanted { stop, likelihoods, is_parallel: true };
     // A bad state that does not lose all packets lasts longer than a run of losses.
     let mut start = vec![logit(simple.good_to_bad / 2.0), logit(simple.bad_to_good / 2.0), logit(0.5)];
     let third = maximise(&likelihood, &start);
@@ -284,7 +304,7 @@ fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     start.push(logit(trace.lost() as f64 / trace.len() as f64 / 10.0));
     let fourth = maximise(&likelihood, &start);
     let hidden = [third, fourth].into_iter().map(|best| {
-        let ends = intervals(&likelihood, &best.at);
+        let ends = intervals(&likelihood, &best);
         let interval = |at: usize| ends.get(at).copied().flatten().map(|ends: [f64; 2]| ends.map(logistic));
         let known = [interval(0), interval(1), interval(3), interval(2)];
         packet_fit(model(&best.at), known, best.at.len() as u32, best.value)
@@ -345,7 +365,11 @@ fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
         good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x).min(ALL)),
     };
     let packets = Timed::of(trace);
-    let likelihood = wanted(stop, |at| model(at).log_likelihood(&packets));
+    let likelihoods = |points: &[Vec<f64>]| {
+        let models: Vec<ByTime> = points.iter().map(|at| model(at)).collect();
+        ByTime::log_likelihoods(&models, &packets)
+    };
+    let likelihood = Wanted { stop, likelihoods, is_parallel: packets.has_steps() };
     let mut start = vec![
         libm::log(spacing * counts.from_good / counts.to_bad),
         libm::log((spacing * counts.from_bad / counts.to_good).max(spacing / 2.0)),
@@ -353,7 +377,7 @@ fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let mut fits = Vec::new();
     for next in [Some(libm::log(2.0 / mean_bits)), Some(libm::log(1e-4 / mean_bits)), None] {
         let best = maximise(&likelihood, &start);
-        let ends = intervals(&likelihood, &best.at);
+        let ends = intervals(&likelihood, &best);
         fits.push(time_fit(model(&best.at), &ends, best.at.len() as u32, best.value));
         start = best.at;
         start.extend(next);

@@ -89,11 +89,10 @@ fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Optio
     let model =
         |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
     let packets = Timed::of(trace);
-    let allowed = |bad: f64| model(bad).log_likelihood(&packets) >= independent - WITHIN;
+    let fit = |bad: f64| of_time(model(bad), ByTime::log_likelihoods(&[model(bad)], &packets)[0]);
     // From far above the spacing, where neighbours are correlated, to far below it.
     let steps = (-8..=8).rev().map(|step| spacing * libm::exp2(f64::from(step) / 2.0));
-    let bad = steps.into_iter().find(|&bad| allowed(bad))?;
-    Some(of_time(model(bad), model(bad).log_likelihood(&packets)))
+    steps.map(fit).find(|fit| fit.log_likelihood >= independent - WITHIN)
 }
 
 /// Describes the properties that the trace cannot show, if it has losses.

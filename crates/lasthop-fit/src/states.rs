@@ -6,7 +6,7 @@
 //! state when a trace begins. Runs of packets with the same transitions are propagated at once ([`crate::chain`]).
 
 use crate::bits::Bits;
-use crate::chain::{Chances, Forward, Matrix, Steps, product};
+use crate::chain::{Chain, Chances, Forward, Matrix, Steps, product};
 use crate::trace::{Form, LossTrace};
 
 /// States by packet: the current state decides on loss, then it may change.
@@ -19,8 +19,12 @@ pub(crate) struct ByPacket {
 }
 
 impl ByPacket {
-    /// Returns the log-likelihood of losses, whose steps are [`Self::steps`].
-    pub(crate) fn log_likelihood(self, steps: &Steps) -> f64 {
+    /// Returns the log-likelihood of losses, whose steps are [`Self::steps`], under each model.
+    pub(crate) fn log_likelihoods(models: &[Self], steps: &Steps) -> Vec<f64> {
+        steps.log_likelihoods(&models.iter().map(|model| model.chain()).collect::<Vec<_>>())
+    }
+
+    fn chain(self) -> Chain<2> {
         // Transitions from the current state for packets with this fate.
         let matrix = |good: f64, bad: f64| {
             [
@@ -30,7 +34,7 @@ impl ByPacket {
         };
         let survives = matrix(1.0 - self.good_loss, 1.0 - self.bad_loss);
         let dies = matrix(self.good_loss, self.bad_loss);
-        steps.log_likelihood(stationary(self.good_to_bad, self.bad_to_good), &[survives, dies])
+        Chain { start: stationary(self.good_to_bad, self.bad_to_good), matrices: [survives, dies] }
     }
 
     /// Returns the steps of a chain over `losses`: of kind 0 for packets that survive, and 1 for lost ones.
@@ -58,17 +62,31 @@ pub(crate) struct ByTime {
 }
 
 impl ByTime {
-    pub(crate) fn log_likelihood(self, packets: &Timed<'_>) -> f64 {
-        let start = stationary(1.0 / self.good, 1.0 / self.bad);
-        let mut cache = Cache::default();
-        if let Some(steps) = &packets.steps {
-            let matrix = |[gap, lost]: [bool; 2]| {
-                let fate = cache.during(self, packets.form, lost);
-                if gap { product(&self.between(packets.gap), &fate) } else { fate }
-            };
-            return steps.log_likelihood(start, &Timed::KINDS.map(matrix));
+    /// Returns the log-likelihood under each model.
+    pub(crate) fn log_likelihoods(models: &[Self], packets: &Timed<'_>) -> Vec<f64> {
+        match &packets.steps {
+            Some(steps) => steps.log_likelihoods(&models.iter().map(|model| model.chain(packets)).collect::<Vec<_>>()),
+            None => models.iter().map(|model| model.by_packet(packets)).collect(),
         }
-        let mut forward = Forward::from(start);
+    }
+
+    fn start(self) -> Chances {
+        stationary(1.0 / self.good, 1.0 / self.bad)
+    }
+
+    fn chain(self, packets: &Timed<'_>) -> Chain<4> {
+        let mut cache = Cache::default();
+        let matrix = |[gap, lost]: [bool; 2]| {
+            let fate = cache.during(self, packets.form, lost);
+            if gap { product(&self.between(packets.gap), &fate) } else { fate }
+        };
+        Chain { start: self.start(), matrices: Timed::KINDS.map(matrix) }
+    }
+
+    /// Returns the log-likelihood of packets that differ in their spacing or form.
+    fn by_packet(self, packets: &Timed<'_>) -> f64 {
+        let mut cache = Cache::default();
+        let mut forward = Forward::from(self.start());
         let mut ends = None;
         for ((at, form), lost) in packets.trace.timings().zip(packets.trace.losses()) {
             let at = at.as_secs_f64();
@@ -140,6 +158,11 @@ pub(crate) struct Timed<'t> {
 impl<'t> Timed<'t> {
     /// Kinds of steps: preceded by a gap or not, lost or not. Only the first packet has no gap before it.
     const KINDS: [[bool; 2]; 4] = [[true, false], [true, true], [false, false], [false, true]];
+
+    /// Returns whether likelihoods are those of [`Steps`].
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps.is_some()
+    }
 
     /// Summarises a trace that is not empty.
     pub(crate) fn of(trace: &'t LossTrace) -> Self {
