@@ -1,14 +1,14 @@
 //! Check of a model against its trace: the model is run many times over the same packets, and its losses are compared
 //! with the observed ones.
 
-use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
-use lasthop_proto::packet::{Body, Packet};
-use lasthop_proto::random::Root;
-use lasthop_proto::time::{Duration, Instant};
+use std::iter::repeat_n;
+
+use lasthop_proto::channel::ErrorSpec;
 
 use crate::bits::Bits;
 use crate::parallel::{Stop, map};
-use crate::trace::{Form, LossTrace, Sizes};
+use crate::simulation::{is_certain, simulate};
+use crate::trace::{LossTrace, Sizes};
 
 /// Number of runs of the model.
 const RUNS: usize = 100;
@@ -80,7 +80,10 @@ impl Adequacy {
 pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: Stop<'_>) -> Adequacy {
     let of_trace = Portrait::of(trace, trace.bits());
     let run = |run: usize, stop: Stop<'_>| (!stop()).then(|| Portrait::of(trace, &simulate(trace, spec, run as u64)));
-    let of_model: Vec<Portrait> = map(RUNS, stop, run).into_iter().flatten().collect();
+    // All runs of a model without chance are the same.
+    let different = if is_certain(spec) { 1 } else { RUNS };
+    let of_model = map(different, stop, run).into_iter().flatten();
+    let of_model: Vec<Portrait> = of_model.flat_map(|portrait| repeat_n(portrait, RUNS / different)).collect();
     let departures = NAMES.iter().enumerate().filter_map(|(at, what)| {
         let values: Vec<f64> = of_model.iter().filter_map(|portrait| portrait.numbers[at]).collect();
         depart(what, of_trace.numbers[at]?, &values)
@@ -116,31 +119,6 @@ fn depart(what: &'static str, seen: f64, values: &[f64]) -> Option<Departure> {
     (outside && deviations.abs() > FAR).then_some(Departure { what, seen, model: mean, deviations })
 }
 
-/// Returns the losses of the model for the trace's packets.
-fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u64) -> Bits {
-    // Channels begin in the good state, but a trace begins at a random point of a link's life. A channel with states in
-    // time forgets its initial state in idle time, one with states in packets over packets.
-    const LONG_BEFORE: Duration = Duration::from_secs(1_000_000);
-    const PACKETS_BEFORE: u32 = 2000;
-    let mut channel = Channel::new(spec, Root(run).stream("fit"));
-    let mut packet = Packet::<()> { body: Body::Datagram { number: 0 }, ..Packet::default() };
-    let mut judge = |bytes: u32, start: Instant, end: Instant| {
-        packet.len = bytes;
-        !matches!(channel.judge(&packet, start, end), Fate::Delivered)
-    };
-    if matches!(spec, ErrorSpec::TwoStatePacket { .. }) {
-        for _ in 0..PACKETS_BEFORE {
-            judge(1, Instant::ZERO, Instant::ZERO);
-        }
-    }
-    let origin = Instant::ZERO + LONG_BEFORE;
-    let lost = |(at, form): (Duration, Form)| {
-        let start = origin + at;
-        judge(form.bytes, start, start + form.air)
-    };
-    trace.timings().map(lost).collect()
-}
-
 /// Metrics that are compared in addition to run lengths and autocorrelation.
 const NAMES: [&str; 8] = [
     "losses",
@@ -153,6 +131,7 @@ const NAMES: [&str; 8] = [
     "size of lost packets",
 ];
 
+#[derive(Clone)]
 struct Portrait {
     numbers: [Option<f64>; NAMES.len()],
     run_lengths: Vec<f64>,
@@ -161,15 +140,13 @@ struct Portrait {
 
 impl Portrait {
     fn of(trace: &LossTrace, losses: &Bits) -> Self {
-        let mut run_lengths = vec![0.0; LONGEST_RUN];
-        let (mut runs, mut longest) = (0_u64, None);
-        for (_, run) in losses.runs().filter(|(lost, _)| *lost) {
-            run_lengths[(run as usize).min(LONGEST_RUN) - 1] += 1.0;
-            runs += 1;
-            longest = longest.max(Some(run));
-        }
+        let (at_least, longest) = losses.run_lengths(LONGEST_RUN);
+        // The last count includes longer runs.
+        let shorter = at_least.iter().skip(1).chain([&0]);
+        let run_lengths = at_least.iter().zip(shorter).map(|(these, longer)| (these - longer) as f64).collect();
+        let runs = at_least[0];
         let lost = losses.ones() as f64;
-        let autocorrelation: Vec<f64> = LAGS.iter().map(|lag| autocorrelation(losses, *lag)).collect();
+        let autocorrelation: Vec<f64> = LAGS.iter().map(|lag| autocorrelation(losses, lost, *lag)).collect();
         let bytes = || losses.positions().map(|at| f64::from(trace.form(at).bytes)).sum::<f64>();
         let tens = losses.in_blocks(BLOCKS[0]);
         let hundreds = tenfold(&tens);
@@ -177,7 +154,7 @@ impl Portrait {
         let numbers = [
             Some(lost),
             Some(runs as f64),
-            longest.map(f64::from),
+            (longest > 0).then(|| f64::from(longest)),
             Some(autocorrelation[0]),
             variation(&tens),
             variation(&hundreds),
@@ -203,11 +180,11 @@ fn variation(counts: &[u16]) -> Option<f64> {
     Some(libm::sqrt(counts.iter().map(|count| apart(count) * apart(count)).sum::<f64>() / counts.len() as f64))
 }
 
-fn autocorrelation(losses: &Bits, lag: usize) -> f64 {
+fn autocorrelation(losses: &Bits, lost: f64, lag: usize) -> f64 {
     if lag >= losses.len() {
         return 0.0;
     }
-    let share = losses.ones() as f64 / losses.len() as f64;
+    let share = lost / losses.len() as f64;
     let both = losses.pairs(lag) as f64 / (losses.len() - lag) as f64;
     let variance = share * (1.0 - share);
     if variance > 0.0 { (both - share * share) / variance } else { 0.0 }

@@ -16,6 +16,20 @@ impl Bits {
         self.len
     }
 
+    /// Returns `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(WORD)], len }
+    }
+
+    /// Sets the bit at `at` to 1; without effect from the end on.
+    pub(crate) fn set(&mut self, at: usize) {
+        if at < self.len
+            && let Some(word) = self.words.get_mut(at / WORD)
+        {
+            *word |= 1 << (at % WORD);
+        }
+    }
+
     pub(crate) fn push(&mut self, bit: bool) {
         if self.len.is_multiple_of(WORD) {
             self.words.push(0);
@@ -67,6 +81,31 @@ impl Bits {
         let mask = u64::MAX >> (WORD - block.clamp(1, WORD));
         let count = |number: usize| (self.word_at(number * block) & mask).count_ones() as u16;
         (0..self.len / block).map(count).collect()
+    }
+
+    /// Returns the number of runs of ones with a length of at least 1, 2, and so on to `most`, and the length of the
+    /// longest run.
+    pub(crate) fn run_lengths(&self, most: usize) -> (Vec<u64>, u32) {
+        let mut at_least = vec![0; most];
+        let (mut longest, mut before) = (0, 0);
+        for (number, &word) in self.words.iter().enumerate() {
+            // First bits of runs, of those that are long enough.
+            let mut first = word & !(word << 1 | before);
+            before = word >> (WORD - 1);
+            let mut length = 0;
+            while first != 0 && length < most {
+                at_least[length] += u64::from(first.count_ones());
+                length += 1;
+                first &= self.word_at(number * WORD + length);
+                longest = longest.max(length as u32);
+            }
+            while first != 0 {
+                let at = number * WORD + first.trailing_zeros() as usize;
+                longest = longest.max((Runs { bits: self, at }).next().map_or(0, |(_, length)| length));
+                first &= first - 1;
+            }
+        }
+        (at_least, longest)
     }
 
     /// Returns the runs of equal bits, in order: the bit and its number.
@@ -155,6 +194,14 @@ mod tests {
                 bits.runs().flat_map(|(bit, count)| std::iter::repeat_n(bit, count as usize)).collect();
             assert_eq!(again, list);
             assert!(bits.runs().zip(bits.runs().skip(1)).all(|(a, b)| a.0 != b.0));
+            let ones: Vec<u32> = bits.runs().filter(|(bit, _)| *bit).map(|(_, length)| length).collect();
+            let at_least = |least| ones.iter().filter(|length| **length >= least).count() as u64;
+            let longest = ones.iter().copied().max().unwrap_or(0);
+            assert_eq!(bits.run_lengths(30), ((1..=30).map(at_least).collect(), longest));
+            assert_eq!(bits.run_lengths(2), ((1..=2).map(at_least).collect(), longest));
+            let mut set = Bits::zeros(list.len());
+            bits.positions().chain([list.len()]).for_each(|at| set.set(at));
+            assert_eq!(set, bits);
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod probe;
 pub mod read;
 pub mod scenario;
 pub mod seen;
+mod simulation;
 pub mod statement;
 mod states;
 mod trace;
