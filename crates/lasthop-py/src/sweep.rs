@@ -164,7 +164,7 @@ impl PySweep {
     /// Returns mean and interval of each metric of a point, from the values of its runs.
     fn summaries(&self, values: Matrix<'_>) -> PyResult<Vec<Summary>> {
         let summary = |of: lasthop_study::measures::Summary| {
-            (of.name, of.unit, of.estimate.mean, of.estimate.ci95, of.estimate.n)
+            (of.name.into_owned(), of.unit, of.estimate.mean, of.estimate.ci95, of.estimate.n)
         };
         Ok(self.samples_of(&values)?.summaries().into_iter().map(summary).collect())
     }

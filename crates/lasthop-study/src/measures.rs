@@ -6,13 +6,16 @@ pub mod links;
 pub mod queues;
 pub mod rows;
 
+use std::borrow::Cow;
+
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{CallConfig, CallReport, Delays};
 use lasthop_sim::measure::{Drops, FlowReport, MobilityReport, PathReport, Report, SenderReport, SessionReport};
 use lasthop_sim::network::{App, FlowSpec, LinkSpec, Network};
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::emodel::{Speech, opinion_score};
 use crate::stats::Estimate;
@@ -21,7 +24,7 @@ use crate::stats::Estimate;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measure {
     /// Name: `throughput`, `wired_goodput`, ...
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Unit.
     pub unit: &'static str,
     /// Value.
@@ -113,11 +116,10 @@ fn loses(link: &LinkSpec) -> bool {
 /// `starved` counts the transfers that `throughput` omits, if others remain. The counts that only some networks have
 /// follow.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
-    let mut measures =
-        vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
+    let mut measures = vec![Measure { name: "throughput".into(), unit: "Mbps", value: throughput(network, report) }];
     if network.flows.len() > 1 {
         let value = total_throughput(report);
-        measures.push(Measure { name: "total_throughput".to_owned(), unit: "Mbps", value });
+        measures.push(Measure { name: "total_throughput".into(), unit: "Mbps", value });
     }
     if let Some(delays) = &report.delays {
         delays::push(delays, &mut measures);
@@ -125,25 +127,25 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     for (link, paths) in network.links.iter().zip(&report.links) {
         let busier = if paths[0].payload >= paths[1].payload { &paths[0] } else { &paths[1] };
         if let Some(goodput) = busier.goodput() {
-            let name = format!("{}_goodput", link.name);
+            let name = format!("{}_goodput", link.name).into();
             measures.push(Measure { name, unit: "percent", value: 100.0 * goodput });
         }
         if let Some(loss) = busier.loss().filter(|_| loses(link)) {
-            let name = format!("{}_loss", link.name);
+            let name = format!("{}_loss", link.name).into();
             measures.push(Measure { name, unit: "percent", value: 100.0 * loss });
         }
     }
     if !network.sessions.is_empty() {
         let pages = report.sessions.iter().map(|session| session.web.pages).sum::<u64>() as f64;
-        measures.push(Measure { name: "pages".to_owned(), unit: "count", value: pages });
+        measures.push(Measure { name: "pages".into(), unit: "count", value: pages });
     }
     let drops = report.links.iter().flatten().map(PathReport::drops).fold(Drops::default(), Drops::and);
     for (name, value) in [("frames_lost", drops.channel), ("queue_drops", drops.queues())] {
-        measures.push(Measure { name: name.to_owned(), unit: "count", value: value as f64 });
+        measures.push(Measure { name: name.into(), unit: "count", value: value as f64 });
     }
-    let mut count = |name: &str, of: &dyn Fn(&FlowReport) -> u64| {
+    let mut count = |name: &'static str, of: &dyn Fn(&FlowReport) -> u64| {
         let value = report.flows.iter().map(of).sum::<u64>() as f64;
-        measures.push(Measure { name: name.to_owned(), unit: "count", value });
+        measures.push(Measure { name: name.into(), unit: "count", value });
     };
     count("timeouts", &|flow| flow.sender.timeouts);
     count("relay_timeouts", &|flow| flow.sender.relay_timeouts);
@@ -163,7 +165,7 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     if transfers > 0 && transfers + network.sessions.len() > 1 {
         let flows = network.flows.iter().zip(&report.flows);
         let starved = flows.filter(|(spec, flow)| is_transfer(spec) && flow.received == 0).count();
-        measures.push(Measure { name: "starved".to_owned(), unit: "count", value: starved as f64 });
+        measures.push(Measure { name: "starved".into(), unit: "count", value: starved as f64 });
     }
     call_measures(network, report, &mut measures);
     if let Some(moves) = report.mobility {
@@ -173,15 +175,15 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     if network.judges_losses() {
         let sum = |of: fn(&FlowReport) -> u64| report.flows.iter().map(of).sum::<u64>() as f64;
         let judged = sum(|flow| flow.losses_judged);
-        measures.push(Measure { name: "losses_judged".to_owned(), unit: "count", value: judged });
+        measures.push(Measure { name: "losses_judged".into(), unit: "count", value: judged });
         if judged > 0.0 {
             let value = 100.0 * sum(|flow| flow.judged_right) / judged;
-            measures.push(Measure { name: "judged_right".to_owned(), unit: "percent", value });
+            measures.push(Measure { name: "judged_right".into(), unit: "percent", value });
         }
     }
     for Occasional { name, applies, of } in &OCCASIONAL {
         if let Some(value) = of(report).filter(|_| applies(network)) {
-            measures.push(Measure { name: (*name).to_owned(), unit: OCCASIONAL_UNIT, value: value as f64 });
+            measures.push(Measure { name: (*name).into(), unit: OCCASIONAL_UNIT, value: value as f64 });
         }
     }
     measures
@@ -189,7 +191,7 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
 
 /// Adds the results of a host's handoffs.
 fn mobility_measures(moves: &MobilityReport, measures: &mut Vec<Measure>) {
-    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    let mut push = |name: &'static str, unit, value| measures.push(Measure { name: name.into(), unit, value });
     push("handoffs", "count", moves.handoffs as f64);
     if let Some(gap) = moves.mean_gap() {
         push("handoff_gap", "ms", 1e3 * gap.as_secs_f64());
@@ -213,11 +215,11 @@ fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Meas
     if kinds.iter().all(|each| !each.is_empty()) {
         for (name, each) in ["lossy_throughput", "lossless_throughput"].into_iter().zip(&kinds) {
             let value = each.iter().sum::<f64>() / each.len() as f64;
-            measures.push(Measure { name: name.to_owned(), unit: "Mbps", value });
+            measures.push(Measure { name: name.into(), unit: "Mbps", value });
         }
     }
     if let Some(value) = jain(&kinds.concat()) {
-        measures.push(Measure { name: "fairness".to_owned(), unit: "index", value });
+        measures.push(Measure { name: "fairness".into(), unit: "index", value });
     }
 }
 
@@ -242,7 +244,7 @@ fn call_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>
     if calls.is_empty() {
         return;
     }
-    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    let mut push = |name: &'static str, unit, value| measures.push(Measure { name: name.into(), unit, value });
     let sum = |of: fn(&CallReport) -> u64| calls.iter().map(|(_, call)| of(call)).sum::<u64>() as f64;
     push("call_sent", "count", sum(|call| call.sent));
     push("call_lost", "count", sum(|call| call.lost));
@@ -322,7 +324,7 @@ pub fn metered_columns(network: &Network) -> Vec<(String, &'static str)> {
 }
 
 fn named(measures: Vec<Measure>) -> Vec<(String, &'static str)> {
-    measures.into_iter().map(|measure| (measure.name, measure.unit)).collect()
+    measures.into_iter().map(|measure| (measure.name.into_owned(), measure.unit)).collect()
 }
 
 /// Returns whether one of these metrics needs metered runs.
@@ -394,7 +396,7 @@ impl Samples {
     pub fn summaries(&self) -> Vec<Summary> {
         let of = |(at, (name, unit)): (usize, &(String, &'static str))| {
             let values: Vec<f64> = self.column(at).flatten().collect();
-            Some(Summary { name: name.clone(), unit, estimate: Estimate::of(&values)? })
+            Some(Summary { name: name.clone().into(), unit, estimate: Estimate::of(&values)? })
         };
         self.columns.iter().enumerate().filter_map(of).collect()
     }
@@ -404,7 +406,7 @@ impl Samples {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
     /// Name.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Unit.
     pub unit: &'static str,
     /// Mean and interval.
@@ -420,16 +422,17 @@ pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
 
 /// Returns mean and interval of each metric that `of` finds in the reports, in the order in which they are first found.
 pub(crate) fn summarise_each(reports: &[Report], of: impl Fn(&Report) -> Vec<Measure>) -> Vec<Summary> {
-    let mut columns: Vec<(String, &'static str, Vec<f64>)> = Vec::new();
-    for Measure { name, unit, value } in reports.iter().flat_map(of) {
-        match columns.iter_mut().find(|(known, ..)| *known == name) {
-            Some((.., values)) => values.push(value),
-            None => columns.push((name, unit, vec![value])),
+    let runs: Vec<Vec<Measure>> = reports.iter().map(of).collect();
+    let mut summaries: Vec<Summary> = Vec::with_capacity(runs.first().map_or(0, Vec::len));
+    let mut values = Vec::with_capacity(runs.len());
+    for Measure { name, unit, .. } in runs.iter().flatten() {
+        if find(&summaries, name).is_none() {
+            values.clear();
+            values.extend(runs.iter().flatten().filter(|other| other.name == *name).map(|other| other.value));
+            let summary = |estimate| Summary { name: name.clone(), unit, estimate };
+            summaries.extend(Estimate::of(&values).map(summary));
         }
     }
-    let summary =
-        |(name, unit, values): (String, _, Vec<f64>)| Some(Summary { name, unit, estimate: Estimate::of(&values)? });
-    let mut summaries: Vec<Summary> = columns.into_iter().filter_map(summary).collect();
     // There may be a hundred thousand flows.
     summaries.shrink_to_fit();
     summaries
@@ -440,14 +443,40 @@ pub fn find<'a>(summaries: &'a [Summary], name: &str) -> Option<&'a Estimate> {
     summaries.iter().find(|summary| summary.name == name).map(|summary| &summary.estimate)
 }
 
-/// Returns means and intervals as a JSON object by metric, with `unit`, `mean`, `ci95`, `runs`.
+/// Means and intervals, serialized as an object by metric, with `unit`, `mean`, `ci95`, `runs`.
+#[derive(Clone, Copy, Debug)]
+pub struct ByName<'s>(pub &'s [Summary]);
+
+impl Serialize for ByName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|summary| (&summary.name, Spread::of(summary))))
+    }
+}
+
+/// Serializes the metrics of a row as [`ByName`].
+fn by_name<S: Serializer>(summaries: &[Summary], serializer: S) -> Result<S::Ok, S::Error> {
+    ByName(summaries).serialize(serializer)
+}
+
+/// Entry of a metric in [`ByName`].
+#[derive(Serialize)]
+struct Spread {
+    unit: &'static str,
+    mean: f64,
+    ci95: Option<f64>,
+    runs: u32,
+}
+
+impl Spread {
+    fn of(summary: &Summary) -> Self {
+        let Estimate { mean, ci95, n } = summary.estimate;
+        Self { unit: summary.unit, mean, ci95, runs: n }
+    }
+}
+
+/// Returns means and intervals as a JSON object like [`ByName`].
 pub fn summaries_json(summaries: &[Summary]) -> Value {
-    let entry = |summary: &Summary| {
-        let estimate = &summary.estimate;
-        let value = json!({ "unit": summary.unit, "mean": estimate.mean, "ci95": estimate.ci95, "runs": estimate.n });
-        (summary.name.clone(), value)
-    };
-    Value::Object(summaries.iter().map(entry).collect::<Map<_, _>>())
+    json!(ByName(summaries))
 }
 
 #[cfg(test)]

@@ -132,9 +132,10 @@ fn metered_runs_have_more_columns_and_the_same_values() {
         measures(&task.network, &report)
     };
     let (few, many) = (of(&plain), of(&metered));
-    let names = |measures: &[Measure]| measures.iter().map(|measure| measure.name.clone()).collect::<Vec<_>>();
-    let delays = |name: &String| need_metering(std::iter::once(name.as_str()));
-    assert!(!names(&few).iter().any(delays));
+    let names =
+        |measures: &[Measure]| measures.iter().map(|measure| measure.name.clone().into_owned()).collect::<Vec<_>>();
+    let delays = |name: &str| need_metering(std::iter::once(name));
+    assert!(!names(&few).iter().any(|name| delays(name)));
     assert_eq!(names(&many).iter().filter(|name| delays(name)).count(), 9, "three distributions, three quantiles each");
     let without: Vec<Measure> = many.iter().filter(|measure| !delays(&measure.name)).cloned().collect();
     assert_eq!(without, few);
@@ -143,4 +144,44 @@ fn metered_runs_have_more_columns_and_the_same_values() {
     // The call's own log, which counts each packet once, agrees.
     let value = |name: &str| many.iter().find(|measure| measure.name == name).unwrap().value;
     assert!((value("one_way_delay_p95") / value("call_delay_p95") - 1.0).abs() < 0.02);
+}
+
+/// A metric that only some runs have has the mean over those; metrics are in the order in which they are found. As
+/// JSON, each is an object under its name.
+#[test]
+fn metrics_of_several_runs_are_found_by_name() {
+    let run = |received, timeouts| {
+        let flow = FlowReport { received, losses: timeouts, ..FlowReport::default() };
+        Report { flows: vec![flow], ..Report::default() }
+    };
+    let of = |report: &Report| {
+        let flow = &report.flows[0];
+        let lost = Measure { name: "lost".into(), unit: "count", value: flow.losses as f64 };
+        let received = Measure { name: "received".into(), unit: "bytes", value: flow.received as f64 };
+        if flow.losses > 0 { vec![lost, received] } else { vec![received] }
+    };
+    let summaries = summarise_each(&[run(10, 0), run(20, 3), run(60, 5)], of);
+    let found: Vec<_> = summaries.iter().map(|it| (it.name.as_ref(), it.estimate.mean, it.estimate.n)).collect();
+    assert_eq!(found, [("received", 30.0, 3), ("lost", 4.0, 2)]);
+    let one = summarise_each(&[run(10, 2)], of);
+    assert_eq!(
+        serde_json::to_string(&ByName(&one)).unwrap(),
+        r#"{"lost":{"unit":"count","mean":2.0,"ci95":null,"runs":1},"received":{"unit":"bytes","mean":10.0,"ci95":null,"runs":1}}"#
+    );
+}
+
+/// As JSON, a flow has its names, its metrics, and for TCP the state of its connection, in words where Linux has words.
+#[test]
+fn flows_are_written_one_after_the_other() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("flows.bulk.size", "4 KiB")]).unwrap();
+    let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap().metered();
+    let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0);
+    let flows = flows::Flows { network: &task.network, reports: &reports };
+    let value = serde_json::to_value(flows).unwrap();
+    let keys: Vec<&String> = value[0].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["flow", "kind", "from", "to", "measures", "tcp_info"]);
+    assert_eq!((&value[0]["flow"], &value[0]["measures"]["received"]["mean"]), (&json!("bulk"), &json!(4096.0)));
+    let info = &value[0]["tcp_info"];
+    assert!(info["state"].is_string() && info["snd_mss"].is_u64(), "{info}");
+    assert_eq!(value.as_array().map(Vec::len), Some(flows::flows(&task.network, &reports).len()));
 }

@@ -1,5 +1,7 @@
 //! Means and their confidence intervals.
 
+use std::sync::OnceLock;
+
 use lasthop_report::study::{CellRow, Lab, Relation};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -111,9 +113,15 @@ impl Estimate {
     }
 }
 
+/// Number of degrees of freedom whose quantiles are kept: those of as many runs, for each metric of each flow.
+const KEPT: usize = 128;
+
 /// Returns the 97.5 % quantile of Student's t.
 fn t975(degrees: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
+    static KNOWN: [OnceLock<f64>; KEPT] = [const { OnceLock::new() }; KEPT];
+    // A search, which takes thousands of times longer than the rest of an estimate.
+    let quantile = || StudentsT::new(0.0, 1.0, degrees as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.975));
+    KNOWN.get(degrees).map_or_else(quantile, |known| *known.get_or_init(quantile))
 }
 
 #[cfg(test)]
@@ -125,6 +133,7 @@ mod tests {
         // From a table of Student's t.
         for (degrees, t) in [(1, 12.706), (9, 2.262), (29, 2.045)] {
             assert!((t975(degrees) - t).abs() < 1e-3);
+            assert_eq!(t975(degrees), t975(degrees));
         }
     }
 

@@ -20,7 +20,11 @@ pub(super) fn push(delays: &Delays, measures: &mut Vec<Measure>) {
 pub(super) fn push_stats(name: &str, stats: Option<DelayStats>, measures: &mut Vec<Measure>) {
     let Some(stats) = stats else { return };
     for (quantile, delay) in QUANTILES.into_iter().zip([stats.p50, stats.p95, stats.p99]) {
-        measures.push(Measure { name: format!("{name}_{quantile}"), unit: "ms", value: 1e3 * delay.as_secs_f64() });
+        measures.push(Measure {
+            name: format!("{name}_{quantile}").into(),
+            unit: "ms",
+            value: 1e3 * delay.as_secs_f64(),
+        });
     }
 }
 

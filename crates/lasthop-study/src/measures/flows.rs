@@ -3,13 +3,14 @@
 use lasthop_proto::tcp::info::{Fields, word};
 use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{App, FlowSpec, Network};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
-use super::{Measure, Summary, carried, delays, summaries_json, summarise_each};
+use super::{Measure, Summary, by_name, carried, delays, summarise_each};
 use lasthop_proto::time::{Duration, Instant};
 
-/// A flow, and its metrics over several runs.
-#[derive(Clone, PartialEq, Debug)]
+/// A flow, and its metrics over several runs. As JSON, `flow`, `kind`, `from`, `to`, `measures`, and for TCP
+/// `tcp_info`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowRow {
     /// Name of the flow.
     pub flow: String,
@@ -20,8 +21,10 @@ pub struct FlowRow {
     /// Name of the host that accepts the flow.
     pub to: String,
     /// Metrics over the runs, in a fixed order.
+    #[serde(serialize_with = "by_name")]
     pub measures: Vec<Summary>,
     /// State of the initiator's TCP connection at the end of the first run; `None` if the flow does not use TCP.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields_by_name")]
     pub tcp_info: Option<Box<Fields>>,
 }
 
@@ -41,7 +44,7 @@ const fn kind(app: &App) -> &'static str {
 pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Measure> {
     let (Some(spec), Some(flow)) = (network.flows.get(index), report.flows.get(index)) else { return Vec::new() };
     let mut measures = Vec::new();
-    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    let mut push = |name: &'static str, unit, value| measures.push(Measure { name: name.into(), unit, value });
     if let Some((throughput, seconds)) = pace(network, report, spec, flow) {
         push("throughput", "Mbps", throughput);
         push("duration", "s", seconds);
@@ -141,37 +144,52 @@ fn pace(network: &Network, report: &Report, spec: &FlowSpec, flow: &FlowReport) 
 
 /// Returns each flow of `network`, in its order.
 pub fn flows(network: &Network, reports: &[Report]) -> Vec<FlowRow> {
-    let row = |(at, spec): (usize, &FlowSpec)| FlowRow {
-        flow: spec.name.clone(),
-        kind: kind(&spec.app),
-        from: network.nodes[spec.from.0].name.clone(),
-        to: network.nodes[spec.to.0].name.clone(),
-        measures: summarise_each(reports, |report| flow_measures(network, report, at)),
-        tcp_info: reports.first().and_then(|report| report.flows.get(at)?.tcp_info.clone()),
-    };
-    network.flows.iter().enumerate().map(row).collect()
+    let rows = Flows { network, reports };
+    rows.iter().collect()
 }
 
-/// Returns the rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`, and for TCP `tcp_info`.
-pub fn flows_json(rows: &[FlowRow]) -> Value {
-    let row = |row: &FlowRow| {
-        let measures = summaries_json(&row.measures);
-        let mut value =
-            json!({ "flow": row.flow, "kind": row.kind, "from": row.from, "to": row.to, "measures": measures });
-        if let Some(info) = &row.tcp_info {
-            value["tcp_info"] = tcp_info_json(info);
-        }
-        value
-    };
-    rows.iter().map(row).collect()
+/// Rows of all flows, each of which exists only while it is used: there may be a hundred thousand. As JSON, a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Flows<'r> {
+    /// Network of the runs.
+    pub network: &'r Network,
+    /// Runs.
+    pub reports: &'r [Report],
 }
 
-/// Returns the fields of Linux's `struct tcp_info` by name: `state` and `ca_state` as words, the others as numbers,
+impl<'r> Flows<'r> {
+    /// Returns each flow, in the order of the network.
+    pub fn iter(self) -> impl Iterator<Item = FlowRow> + 'r {
+        let Self { network, reports } = self;
+        network.flows.iter().enumerate().map(move |(at, spec)| FlowRow {
+            flow: spec.name.clone(),
+            kind: kind(&spec.app),
+            from: network.nodes[spec.from.0].name.clone(),
+            to: network.nodes[spec.to.0].name.clone(),
+            measures: summarise_each(reports, |report| flow_measures(network, report, at)),
+            tcp_info: reports.first().and_then(|report| report.flows.get(at)?.tcp_info.clone()),
+        })
+    }
+}
+
+impl Serialize for Flows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// Serializes the fields of Linux's `struct tcp_info` by name: `state` and `ca_state` as words, the others as numbers,
 /// unknown ones as null.
-fn tcp_info_json(info: &Fields) -> Value {
-    let fields = info.iter().map(|(name, value)| {
+fn fields_by_name<S: Serializer>(info: &Option<Box<Fields>>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Field {
+        Word(&'static str),
+        Number(Option<u64>),
+    }
+    let field = |(name, value): (&'static str, Option<u64>)| {
         let word = value.and_then(|value| word(name, value));
-        (name.to_owned(), word.map_or_else(|| json!(value), |word| json!(word)))
-    });
-    Value::Object(fields.collect())
+        (name, word.map_or(Field::Number(value), Field::Word))
+    };
+    serializer.collect_map(info.iter().flat_map(|info| info.iter()).map(field))
 }

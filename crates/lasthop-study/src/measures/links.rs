@@ -2,12 +2,12 @@
 
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::{Network, NodeId, NodeKind};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::{Measure, Summary, delays, first_start, summaries_json, summarise_each};
+use super::{Measure, Summary, by_name, delays, first_start, summarise_each};
 
-/// One direction of a link, and its metrics over several runs.
-#[derive(Clone, PartialEq, Debug)]
+/// One direction of a link, and its metrics over several runs. As JSON, `link`, `from`, `to`, `measures`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkRow {
     /// Name of the link.
     pub link: String,
@@ -16,8 +16,10 @@ pub struct LinkRow {
     /// Name of the node that receives.
     pub to: String,
     /// Indicates whether the sending node is a host, which then drops its own packets here.
+    #[serde(skip)]
     pub from_host: bool,
     /// Metrics over the runs, in a fixed order.
+    #[serde(serialize_with = "by_name")]
     pub measures: Vec<Summary>,
 }
 
@@ -25,7 +27,7 @@ pub struct LinkRow {
 pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Measure> {
     let Some(path) = report.links.get(link).map(|paths| &paths[direction]) else { return Vec::new() };
     let mut measures = Vec::new();
-    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    let mut push = |name: &'static str, unit, value| measures.push(Measure { name: name.into(), unit, value });
     push("frames", "count", path.frames as f64);
     push("bytes", "bytes", path.bytes as f64);
     let seconds = report.ended.since(first_start(report)).as_secs_f64();
@@ -77,10 +79,4 @@ pub fn links(network: &Network, reports: &[Report]) -> Vec<LinkRow> {
         }
     };
     (0..network.links.len()).flat_map(|at| [(at, 0), (at, 1)]).map(row).collect()
-}
-
-/// Returns the rows as a JSON list of `link`, `from`, `to`, `measures`.
-pub fn links_json(rows: &[LinkRow]) -> Value {
-    let row = |row: &LinkRow| json!({ "link": row.link, "from": row.from, "to": row.to, "measures": summaries_json(&row.measures) });
-    rows.iter().map(row).collect()
 }

@@ -35,7 +35,7 @@ pub fn link_rows(schemes: &[(&str, Vec<LinkRow>)]) -> Result<Rows, ReportError> 
 fn table(labels: &[&str], rows: Vec<(Vec<&str>, &[Summary])>) -> Result<Rows, ReportError> {
     let mut names: Vec<&str> = Vec::new();
     for Summary { name, .. } in rows.iter().flat_map(|(_, measures)| *measures) {
-        if !names.contains(&name.as_str()) {
+        if !names.contains(&name.as_ref()) {
             names.push(name);
         }
     }

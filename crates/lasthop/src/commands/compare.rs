@@ -7,15 +7,16 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::rows::{Kind, Rows, Value as Cell, write_rows_csv};
 use lasthop_scenario::Scenario;
 use lasthop_sim::element::Role;
+use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
 use lasthop_study::beyond_repair::beyond_repair;
 use lasthop_study::meaning::{Meaning, meanings};
-use lasthop_study::measures::flows::{FlowRow, flows, flows_json};
-use lasthop_study::measures::links::{LinkRow, links, links_json};
+use lasthop_study::measures::flows::Flows;
+use lasthop_study::measures::links::{LinkRow, links};
 use lasthop_study::measures::queues::{self, Measured};
-use lasthop_study::measures::{Summary, find, summaries_json, summarise};
+use lasthop_study::measures::{ByName, Summary, find, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::cli::CompareArgs;
 use crate::error::Error;
@@ -76,10 +77,11 @@ const HANDOFFS: [(&str, &str); 4] =
 /// Scheme with its measurements.
 struct Line {
     meaning: Meaning,
+    /// Index of its task.
+    task: usize,
     /// Number of finished runs.
     runs: usize,
     summaries: Vec<Summary>,
-    flows: Vec<FlowRow>,
     /// Both directions of each link.
     links: Vec<LinkRow>,
     /// True if there is a relay, whose timeouts count.
@@ -125,18 +127,14 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
             let at = places.iter().position(|place| *place == meaning.runs_of).unwrap_or_default();
             let (network, reports) = (&tasks[at].network, &reports[at]);
             let cut = if reports.is_empty() { progress.cut(at) } else { None };
-            let measured = match &cut {
-                Some(cut) => std::slice::from_ref(&cut.report),
-                None => reports,
-            };
-            let (summaries, flows, links) =
-                (summarise(network, measured), flows(network, measured), links(network, measured));
+            let measured = measured(cut.as_ref(), reports);
+            let (summaries, links) = (summarise(network, measured), links(network, measured));
             let beyond_repair = beyond_repair(network).into_iter().map(str::to_owned).collect();
             Line {
                 meaning,
+                task: at,
                 runs: reports.len(),
                 summaries,
-                flows,
                 links,
                 relay: has_relay(network),
                 beyond_repair,
@@ -148,10 +146,14 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     if args.csv || args.out.is_some() {
         write_rows(args.out.as_deref().zip(form), &lines)?;
     } else if args.json.json {
-        let rows: Vec<Value> = lines.iter().map(|line| line_json(line, &lines[0])).collect();
-        let remarks = queue_remarks(&scenario, &lines, &tasks[0].network);
-        let title = scenario.title();
-        print_json(&json!({ "scenario": title, "seed": seed, "runs": most, "schemes": rows, "remarks": remarks }))?;
+        let answer = |line| LineAnswer::of(line, &lines[0], &tasks, &reports);
+        print_json(&Answer {
+            scenario: scenario.title(),
+            seed,
+            runs: most,
+            schemes: lines.iter().map(answer).collect(),
+            remarks: queue_remarks(&scenario, &lines, &tasks[0].network),
+        })?;
     } else {
         let mut out = stdout().lock();
         let interval = if most == 1 { "" } else { "; means, throughput with 95 % interval" };
@@ -172,9 +174,9 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
 
 /// Writes one row per scheme, with the columns of a sweep's CSV, to the file or as CSV to standard output.
 fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
-    let mut names: Vec<&String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for Summary { name, .. } in lines.iter().flat_map(|line| &line.summaries) {
-        if !names.contains(&name) {
+        if !names.contains(&name.as_ref()) {
             names.push(name);
         }
     }
@@ -183,7 +185,7 @@ fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
     columns.extend(has_same.then(|| ("same_as".to_owned(), Kind::Text)));
     columns.push(("runs".to_owned(), Kind::Count));
     for name in &names {
-        columns.extend([((*name).clone(), Kind::Float), (format!("{name}_ci95"), Kind::Float)]);
+        columns.extend([((*name).to_owned(), Kind::Float), (format!("{name}_ci95"), Kind::Float)]);
     }
     let mut rows = Rows::new(columns);
     for Line { meaning, runs, summaries, .. } in lines {
@@ -214,21 +216,51 @@ fn ratio(line: &Line, first: &Line) -> Option<f64> {
     (other > 0.0).then(|| own / other)
 }
 
-fn line_json(line: &Line, first: &Line) -> Value {
-    let mut object = json!({
-        "scheme": line.meaning.scheme.name,
-        "ratio": ratio(line, first),
-        "measures": summaries_json(&line.summaries),
-        "flows": flows_json(&line.flows),
-        "links": links_json(&line.links),
-        "runs": line.runs,
-        "same_as": line.meaning.same_as.map(|scheme| scheme.name),
-        "remark": line.meaning.remark(),
-    });
-    if let Some(cut) = &line.cut {
-        object["cut_at"] = json!(cut.at.as_secs_f64());
+/// Returns the runs that the numbers rest on: those that finished, or else the stopped one.
+fn measured<'r>(cut: Option<&'r Cut>, reports: &'r [Report]) -> &'r [Report] {
+    cut.map_or(reports, |cut| std::slice::from_ref(&cut.report))
+}
+
+/// Output of `--json`.
+#[derive(Serialize)]
+struct Answer<'a> {
+    scenario: &'a str,
+    seed: u64,
+    runs: usize,
+    schemes: Vec<LineAnswer<'a>>,
+    remarks: Vec<String>,
+}
+
+/// Output of `--json` for one scheme.
+#[derive(Serialize)]
+struct LineAnswer<'a> {
+    scheme: &'a str,
+    ratio: Option<f64>,
+    measures: ByName<'a>,
+    flows: Flows<'a>,
+    links: &'a [LinkRow],
+    runs: usize,
+    same_as: Option<&'a str>,
+    remark: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_at: Option<f64>,
+}
+
+impl<'a> LineAnswer<'a> {
+    fn of(line: &'a Line, first: &Line, tasks: &'a [Task], reports: &'a [Vec<Report>]) -> Self {
+        let reports = measured(line.cut.as_ref(), &reports[line.task]);
+        Self {
+            scheme: line.meaning.scheme.name,
+            ratio: ratio(line, first),
+            measures: ByName(&line.summaries),
+            flows: Flows { network: &tasks[line.task].network, reports },
+            links: &line.links,
+            runs: line.runs,
+            same_as: line.meaning.same_as.map(|scheme| scheme.name),
+            remark: line.meaning.remark(),
+            cut_at: line.cut.as_ref().map(|cut| cut.at.as_secs_f64()),
+        }
     }
-    object
 }
 
 fn has_relay(network: &Network) -> bool {

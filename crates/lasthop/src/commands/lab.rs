@@ -22,7 +22,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::{PathReport, Report};
 use lasthop_sim::network::{App, LinkSpec, Network};
-use lasthop_study::measures::flows::{flows, flows_json};
+use lasthop_study::measures::flows::Flows;
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
@@ -467,7 +467,7 @@ fn print_rows_json(
             "scheme": row.scheme.name,
             "endpoints": row.ends.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
             "measures": summaries_json(&row.summaries()),
-            "flows": flows_json(&flows(&row.task.network, &row.reports)),
+            "flows": Flows { network: &row.task.network, reports: &row.reports },
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
             "priority": row.scheduling.name(),
@@ -476,7 +476,7 @@ fn print_rows_json(
         });
         if let Some(reports) = simulated.as_ref().and_then(|simulated| simulated.get(index)) {
             value["simulated"] = summaries_json(&summarise(&row.task.network, reports));
-            value["simulated_flows"] = flows_json(&flows(&row.task.network, reports));
+            value["simulated_flows"] = json!(Flows { network: &row.task.network, reports });
         }
         value
     };

@@ -3,13 +3,13 @@
 use std::io::{Write, stdout};
 
 use lasthop_report::rows::write_rows_csv;
-use lasthop_study::measures::flows::{flows, flows_json};
-use lasthop_study::measures::links::{links, links_json};
+use lasthop_study::measures::flows::{Flows, flows};
+use lasthop_study::measures::links::{LinkRow, links};
 use lasthop_study::measures::queues::{self, Measured};
-use lasthop_study::measures::{summaries_json, summarise};
+use lasthop_study::measures::{ByName, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::series::Series;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::cli::RunArgs;
 use crate::commands::tables;
@@ -17,6 +17,23 @@ use crate::error::Error;
 use crate::output::{count, print_json, quic_remark, title, write_file};
 use crate::progress::Runs;
 use crate::terminal::{Style, fold, width};
+
+/// Output of `--json`.
+#[derive(Serialize)]
+struct Answer<'a> {
+    scenario: &'a str,
+    scheme: &'a str,
+    seed: u64,
+    runs: usize,
+    measures: ByName<'a>,
+    flows: Flows<'a>,
+    links: &'a [LinkRow],
+    remarks: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'a str>,
+}
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
     if let Some(path) = args.series.as_ref().filter(|path| !args.force && path.exists()) {
@@ -39,30 +56,25 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
     };
     let remark = scenario.fixes(scheme).map(|key| format!("{}: modified: {key} is set", scheme.name));
     let summaries = summarise(&task.network, measured);
-    let (flows, links) = (flows(&task.network, measured), links(&task.network, measured));
+    let links = links(&task.network, measured);
     if let Some(path) = &args.series {
         let series = Series::of(&task.network, run_seed(seed, 0), args.interval.0, || progress.stopped())?;
         write_file(path, |file| write_rows_csv(&series.rows()?, file))?;
     }
     let remarks = queues::remarks(&scenario, &task.network, &[Measured { scheme: scheme.name, links: &links }]);
     if args.json.json {
-        let mut object = json!({
-            "scenario": scenario.title(),
-            "scheme": scheme.name,
-            "seed": seed,
-            "runs": reports.len(),
-            "measures": summaries_json(&summaries),
-            "flows": flows_json(&flows),
-            "links": links_json(&links),
-            "remarks": remarks,
-        });
-        if let Some(cut) = &cut {
-            object["cut_at"] = json!(cut.at.as_secs_f64());
-        }
-        if let Some(remark) = &remark {
-            object["remark"] = json!(remark);
-        }
-        print_json(&object)?;
+        print_json(&Answer {
+            scenario: scenario.title(),
+            scheme: scheme.name,
+            seed,
+            runs: reports.len(),
+            measures: ByName(&summaries),
+            flows: Flows { network: &task.network, reports: measured },
+            links: &links,
+            remarks: &remarks,
+            cut_at: cut.as_ref().map(|cut| cut.at.as_secs_f64()),
+            remark: remark.as_deref(),
+        })?;
     } else {
         let mut out = stdout().lock();
         let what = match &cut {
@@ -90,7 +102,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         } else {
             wide.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
-        tables::write(&mut out, &flows, &links)?;
+        tables::write(&mut out, &flows(&task.network, measured), &links)?;
         for remark in remarks {
             writeln!(out, "\n{}", Style::Remark.out(&fold(&remark, width())))?;
         }
