@@ -75,16 +75,40 @@ fn by_frame(trace: &LossTrace, spec: &ErrorSpec, stream: Stream) -> Bits {
 /// and each packet takes its share from it.
 fn independent(count: usize, frame_loss: f64, mut stream: Stream) -> Bits {
     let per_frame = -libm::log1p(-frame_loss);
+    let table = survivors_by_cell(per_frame);
     let mut losses = Bits::zeros(count);
     let mut at = 0;
     loop {
-        at += survivors(stream.exponential(1.0), per_frame, count - at);
+        let uniform = stream.uniform();
+        let left = count - at;
+        at += match table[(uniform * CELLS as f64) as usize] {
+            UNDECIDED => survivors(-libm::log(1.0 - uniform), per_frame, left),
+            survivors => left.min(survivors as usize),
+        };
         if at >= count {
             return losses;
         }
         losses.set(at);
         at += 1;
     }
+}
+
+/// Number of equal parts of the random numbers, in most of which all have the same number of survivors.
+const CELLS: usize = 4096;
+/// Entry of a cell whose numbers differ.
+const UNDECIDED: u16 = u16::MAX;
+
+/// Returns the survivors of the random numbers in each cell: a logarithm takes longer than all else for a loss.
+fn survivors_by_cell(per_frame: f64) -> Vec<u16> {
+    let quotient = |cell: usize| -libm::log1p(-(cell as f64 / CELLS as f64)) / per_frame;
+    let of = |cell: usize| {
+        let (least, most) = (quotient(cell), quotient(cell + 1));
+        // Far more than all roundings, those of `survivors` included.
+        let margin = 1e-12 * (1.0 + most * most);
+        let (least, most) = ((least - margin).floor(), (most + margin).floor());
+        if least == most && least >= 0.0 && least < f64::from(UNDECIDED) { least as u16 } else { UNDECIDED }
+    };
+    (0..CELLS).map(of).collect()
 }
 
 /// Returns how often `each` can be subtracted from `distance` until less than that is left, `most` times at most.
