@@ -43,7 +43,7 @@ enum Far {
     Watched,
     /// A router without an element on this link.
     Router(Table),
-    /// Such a router, which forwards all packets from this link to that leg.
+    /// A router without an element on this link that forwards all packets from it over that leg.
     Forwarded(LegId),
     Element(ElementPort),
 }

@@ -176,6 +176,17 @@ proptest! {
             }
             let forwards = shape.routers[node] || shape.elements.iter().any(|&(link, end)| shape.links[link][end] == node);
             prop_assert!(!forwards || routes.table(NodeId(node)).is_some());
+            let Some(table) = routes.table(NodeId(node)) else { continue };
+            for &back in &hops {
+                let mut ahead = Vec::new();
+                for to in shape.flows.iter().flatten() {
+                    if hops[*to] != back && !ahead.contains(&hops[*to]) {
+                        ahead.push(hops[*to]);
+                    }
+                }
+                let only = if let [only] = ahead[..] { Some(only) } else { None };
+                prop_assert_eq!(routes.only(table, back), only, "from {}", node);
+            }
         }
     }
 }

@@ -14,7 +14,6 @@ use super::{Carrier, Fabric, Far};
 use crate::leg::LegId;
 use crate::link::{Accepted, Frame, Ring};
 use crate::network::{Network, NodeId};
-use crate::routes::Hop;
 
 /// Next leg of the frames of a leg.
 pub(super) struct Onward {
@@ -50,11 +49,12 @@ impl Fabric {
             away[flow.to.0].clear();
         }
         for id in 0..self.legs.len() {
-            if let [one, other] = away[near_end(network, id ^ 1).0][..] {
-                let next = if one == id ^ 1 { other } else { one };
-                if self.is_foreseen(network, id) && self.takes_ahead(network, next) {
-                    self.legs[id].onward = Some(Onward { to: LegId(next as u32), handed_on: Ring::default() });
-                }
+            if let Far::Forwarded(to) = self.legs[id].far
+                && away[near_end(network, id ^ 1).0].len() == 2
+                && self.is_foreseen(network, id)
+                && self.takes_ahead(network, to.0 as usize)
+            {
+                self.legs[id].onward = Some(Onward { to, handed_on: Ring::default() });
             }
         }
     }
@@ -65,10 +65,9 @@ impl Fabric {
         self.legs.iter_mut().for_each(|leg| leg.onward = None);
     }
 
-    /// Returns whether all frames of a leg go to a router and their arrival is known when they are sent.
+    /// Returns whether the arrival of a leg's frames at its end is known when they are sent.
     fn is_foreseen(&self, network: &Network, id: usize) -> bool {
-        let leg = &self.legs[id];
-        matches!(leg.far, Far::Router(_) | Far::Forwarded(_)) && !leg.errors.strike() && self.takes_ahead(network, id)
+        !self.legs[id].errors.strike() && self.takes_ahead(network, id)
     }
 
     /// Returns whether frames can be queued on a leg before they reach it. Excludes links without delay: a frame on
@@ -81,7 +80,6 @@ impl Fabric {
     #[inline(never)]
     pub(super) fn send_through(&mut self, now: Instant, id: LegId, frame: Frame) {
         let Some(Onward { to, .. }) = self.legs[id.0 as usize].onward else { return };
-        debug_assert!(self.leads(id, to, frame), "a router of two links sends elsewhere");
         let Ok([first, second]) = self.legs.get_disjoint_mut([id.0 as usize, to.0 as usize]) else { return };
         let (Carrier::Own(wire), Some(onward)) = (&mut first.carrier, &mut first.onward) else { return };
         first.report.carry(frame);
@@ -103,15 +101,6 @@ impl Fabric {
         self.frames += 1;
         if let Accepted::Next(at) = accepted {
             self.agenda.set(to.0, at);
-        }
-    }
-
-    /// Returns whether the router at the end of `id` sends the frame over `to`.
-    fn leads(&self, id: LegId, to: LegId, frame: Frame) -> bool {
-        match self.legs[id.0 as usize].far {
-            Far::Router(router) => self.routes.next(router, self.destinations[frame.to()]) == Hop::Leg(to),
-            Far::Forwarded(next) => next == to,
-            Far::Host | Far::Watched | Far::Element(_) => false,
         }
     }
 
