@@ -8,7 +8,7 @@ use crate::parse::View;
 pub(crate) const CHECKSUM: std::ops::Range<usize> = 16..18;
 
 /// Position of the checksum in a UDP header.
-const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
+pub(crate) const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
 
 /// State of a packet's TCP checksum field.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -64,7 +64,7 @@ pub fn seal_datagram(packet: &mut [u8], datagram: &Datagram) {
 /// Panics if the packet is shorter than its headers.
 pub fn seal_transport(packet: &mut [u8], ip_len: usize, protocol: u8) {
     let (ip, transport) = packet.split_at_mut(ip_len);
-    let field = field(protocol);
+    let field = checksum_field(protocol);
     transport[field.clone()].fill(0);
     let checksum = match !fold(transport_sum(ip, protocol, transport)) {
         // Zero stands for no checksum (RFC 768).
@@ -84,7 +84,7 @@ pub fn seal_transport(packet: &mut [u8], ip_len: usize, protocol: u8) {
 pub fn defer_transport(packet: &mut [u8], ip_len: usize, protocol: u8) {
     let (ip, transport) = packet.split_at_mut(ip_len);
     let sum = fold(pseudo_sum(ip, protocol, transport.len()));
-    transport[field(protocol)].copy_from_slice(&sum.to_ne_bytes());
+    transport[checksum_field(protocol)].copy_from_slice(&sum.to_ne_bytes());
     seal_ip(ip);
 }
 
@@ -114,7 +114,7 @@ pub fn complete(packet: &mut [u8], start: usize, at: usize) -> bool {
 }
 
 /// Returns the position of the checksum in the header of TCP or UDP.
-const fn field(protocol: u8) -> std::ops::Range<usize> {
+pub const fn checksum_field(protocol: u8) -> std::ops::Range<usize> {
     if protocol == protocol::UDP { UDP_CHECKSUM } else { CHECKSUM }
 }
 

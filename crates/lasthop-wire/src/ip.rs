@@ -46,9 +46,9 @@ pub mod protocol {
 }
 
 /// Length of an IPv4 header without options, in bytes.
-pub(crate) const V4_LEN: usize = 20;
+pub const V4_LEN: usize = 20;
 /// Length of an IPv6 header without extension headers, in bytes.
-pub(crate) const V6_LEN: usize = 40;
+pub const V6_LEN: usize = 40;
 
 /// Version of an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,14 +26,14 @@ pub use build::{build, build_with_ecn, ip_ecn, tcp_header};
 pub use captured::CapturedIp;
 pub use change::{acknowledge, mark_congestion, mark_eln, offer_window, part, pieces, redirect, revise, stamp};
 pub use checksum::{
-    Checksum, Checksums, amend, checksums, complete, defer_transport, seal, seal_datagram, seal_transport,
-    verifies_transport,
+    Checksum, Checksums, amend, checksum_field, checksums, complete, defer_transport, seal, seal_datagram,
+    seal_transport, verifies_transport,
 };
 pub use datagram::{Datagram, build_datagram, parse_datagram};
 pub use fragments::fragments;
 pub use frame::{Front, Packet, READ_LINKS, Unread, peel, reads_link};
 pub use head::{Head, Kept, Transport, head_of, parse_head};
-pub use ip::{Extension, Fragment, Ip, Ipv4, Ipv6, Version, ecn, protocol};
+pub use ip::{Extension, Fragment, Ip, Ipv4, Ipv6, V4_LEN, V6_LEN, Version, ecn, protocol};
 pub use link::{LinkError, decode_link, encode_link};
 pub use mutable::{IpMut, TcpMut};
 pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, is_read, options_in};

@@ -5,13 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_proto::packet::Flags;
 
-use crate::checksum::{CHECKSUM, carry_word};
+use crate::checksum::{CHECKSUM, UDP_CHECKSUM, carry_word};
 use crate::ip::{Ip, V4_LEN, V6_LEN, protocol, short};
 use crate::options::NOP;
 use crate::transport::TCP_LEN;
 
-/// Position of the checksum in a UDP header.
-const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
 /// Kinds of TCP options.
 const END: u8 = 0;
 const MSS: u8 = 2;

@@ -265,7 +265,6 @@ impl Coded for Vector {
 
 #[cfg(test)]
 mod tests {
-
     use proptest::prelude::*;
 
     use super::*;

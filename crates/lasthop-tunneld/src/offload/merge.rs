@@ -1,11 +1,8 @@
 //! Merging of packets for the device into super-segments.
 
-use super::{
-    ACK, FLAGS, Header, LONGEST, NEEDS_CHECKSUM, PREFIX, PSH, TCP_CHECKSUM, TCP_V4, TCP_V6, UDP_ANY, UDP_CHECKSUM,
-    V4_LEN, V6_LEN, set_lengths,
-};
+use super::{ACK, FLAGS, Header, LONGEST, NEEDS_CHECKSUM, PREFIX, PSH, TCP_V4, TCP_V6, UDP_ANY, set_lengths};
 use lasthop_wire::protocol::{TCP, UDP};
-use lasthop_wire::{Fragment, Ip, Tcp, Udp, defer_transport, verifies_transport};
+use lasthop_wire::{Fragment, Ip, Tcp, Udp, V4_LEN, V6_LEN, checksum_field, defer_transport, verifies_transport};
 
 /// Number of latest trains among which that of a packet's flow is searched for. With more flows at the same time each has
 /// so few packets that merging gains little.
@@ -204,7 +201,7 @@ impl Train {
             headers: self.headers as u16,
             size: self.size as u16,
             start: self.ip_len as u16,
-            offset: if is_udp { UDP_CHECKSUM } else { TCP_CHECKSUM },
+            offset: checksum_field(flow.protocol).start as u16,
         };
         self.bytes[..PREFIX].copy_from_slice(&header.encode());
     }

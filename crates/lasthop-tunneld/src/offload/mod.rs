@@ -4,7 +4,8 @@
 mod merge;
 mod split;
 
-use lasthop_wire::Version;
+use lasthop_proto::packet::Flags;
+use lasthop_wire::{V6_LEN, Version};
 
 pub use self::merge::Merger;
 pub use self::split::{Malformed, split};
@@ -51,18 +52,12 @@ impl Header {
     }
 }
 
-/// Length of an IPv4 header without options, and of an IPv6 header, in bytes.
-const V4_LEN: usize = 20;
-const V6_LEN: usize = 40;
 /// Position of the TCP flags, and the flags that merging and segmentation change.
 const FLAGS: usize = 13;
-const FIN: u8 = 1;
-const PSH: u8 = 8;
-const ACK: u8 = 16;
-const CWR: u8 = 128;
-/// Position of the checksum in a TCP and in a UDP header.
-const TCP_CHECKSUM: u16 = 16;
-const UDP_CHECKSUM: u16 = 6;
+const FIN: u8 = Flags::FIN.low_byte();
+const PSH: u8 = Flags::PSH.low_byte();
+const ACK: u8 = Flags::ACK.low_byte();
+const CWR: u8 = Flags::CWR.low_byte();
 
 /// Sets the length fields of an IP packet and, for UDP, of its datagram. IPv4's checksum has to be computed again.
 fn set_lengths(packet: &mut [u8], ip_len: usize, is_udp: bool) {

@@ -1,11 +1,10 @@
 //! Segmentation of a super-segment that the kernel passes to the device.
 
 use super::{
-    CWR, FIN, FLAGS, Header, LONGEST, NEEDS_CHECKSUM, NONE, PSH, TCP_V4, TCP_V6, UDP_ANY, V4_LEN, V6_LEN, WITH_CWR,
-    set_lengths,
+    CWR, FIN, FLAGS, Header, LONGEST, NEEDS_CHECKSUM, NONE, PSH, TCP_V4, TCP_V6, UDP_ANY, WITH_CWR, set_lengths,
 };
 use lasthop_wire::protocol::{TCP, UDP};
-use lasthop_wire::{Tcp, Udp, Version, complete, seal_transport};
+use lasthop_wire::{Tcp, Udp, V4_LEN, V6_LEN, Version, complete, seal_transport};
 
 /// Maximum length of the headers of a super-segment, in bytes: extension headers of IPv6 among them.
 const MOST_HEADERS: usize = 256;

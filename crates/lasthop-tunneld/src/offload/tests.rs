@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use lasthop_wire::protocol::{TCP, UDP};
-use lasthop_wire::{seal_transport, verifies_transport};
+use lasthop_wire::{V4_LEN, checksum_field, seal_transport, verifies_transport};
 
 /// Returns a packet with correct checksums and this header after IP.
 fn packet(v6: bool, protocol: u8, transport: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -157,7 +157,7 @@ fn defer_checksum(packet: &mut [u8]) {
 
 /// Returns the packets of a read with IPv4 and these fields in its header.
 fn read(kind: u8, size: u16, packet: &[u8]) -> Vec<Vec<u8>> {
-    let offset = if packet[9] == UDP { UDP_CHECKSUM } else { TCP_CHECKSUM };
+    let offset = checksum_field(packet[9]).start as u16;
     let header = Header { flags: NEEDS_CHECKSUM, kind, headers: 0, size, start: V4_LEN as u16, offset };
     let mut data = [&header.encode(), packet].concat();
     let mut packets = Vec::new();
