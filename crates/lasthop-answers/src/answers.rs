@@ -10,7 +10,7 @@ use lasthop_scenario::units::TimeSpan;
 use lasthop_sim::network::{App, FlowSpec, Network};
 use lasthop_sim::trace::Trace;
 use lasthop_sim::{Recording, run_while};
-use lasthop_study::measures::{summaries_json, throughput};
+use lasthop_study::measures::{ByName, throughput};
 use lasthop_study::progressive::{self, record_unless, refine, rounds};
 use lasthop_study::replicate::run_seed;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub fn compare(
     let mut at = 0..;
     tasks.retain(|_| at.next().is_some_and(|at: usize| runs_of[at] == at));
     let done = refine(&tasks, rounds, jobs, stop, |so_far| {
-        let measures = summaries_json(&so_far.measures);
+        let measures = json!(ByName(&so_far.measures));
         let task = distinct[so_far.task];
         for (at, scheme) in plan.schemes.iter().enumerate() {
             if runs_of[at] == task {

@@ -76,7 +76,7 @@ fn the_file_runs_to_the_same_numbers() {
     for (line, scheme) in last.iter().zip(&plan.schemes) {
         let task = Task::new(&file, scheme, file.seed(), file.runs()).unwrap().metered();
         let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().pop().unwrap();
-        let measures = lasthop_study::measures::summaries_json(&summarise(&task.network, &reports));
+        let measures = serde_json::json!(lasthop_study::measures::ByName(&summarise(&task.network, &reports)));
         assert_eq!((line["scheme"].as_str(), &line["measures"]), (Some(scheme.name), &measures));
     }
     assert_eq!(last.len(), 2);

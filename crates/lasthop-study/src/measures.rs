@@ -15,7 +15,6 @@ use lasthop_sim::apps::{CallConfig, CallReport, Delays};
 use lasthop_sim::measure::{Drops, FlowReport, MobilityReport, PathReport, Report, SenderReport, SessionReport};
 use lasthop_sim::network::{App, FlowSpec, LinkSpec, Network};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
 
 use crate::emodel::{Speech, opinion_score};
 use crate::stats::Estimate;
@@ -472,11 +471,6 @@ impl Spread {
         let Estimate { mean, ci95, n } = summary.estimate;
         Self { unit: summary.unit, mean, ci95, runs: n }
     }
-}
-
-/// Returns means and intervals as a JSON object like [`ByName`].
-pub fn summaries_json(summaries: &[Summary]) -> Value {
-    json!(ByName(summaries))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
+use serde_json::json;
 
 use super::*;
 use crate::replicate::{Silent, Task, run_all};

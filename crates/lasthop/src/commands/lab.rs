@@ -23,7 +23,7 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::measure::{PathReport, Report};
 use lasthop_sim::network::{App, LinkSpec, Network};
 use lasthop_study::measures::flows::Flows;
-use lasthop_study::measures::{Summary, find, summaries_json, summarise};
+use lasthop_study::measures::{ByName, Summary, find, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
 use serde_json::{Map, Value, json};
@@ -466,7 +466,7 @@ fn print_rows_json(
         let mut value = json!({
             "scheme": row.scheme.name,
             "endpoints": row.ends.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
-            "measures": summaries_json(&row.summaries()),
+            "measures": ByName(&row.summaries()),
             "flows": Flows { network: &row.task.network, reports: &row.reports },
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
@@ -475,7 +475,7 @@ fn print_rows_json(
             "kernels": row.kernels.iter().map(|run| json!(run.iter().cloned().collect::<BTreeMap<_, _>>())).collect::<Vec<_>>(),
         });
         if let Some(reports) = simulated.as_ref().and_then(|simulated| simulated.get(index)) {
-            value["simulated"] = summaries_json(&summarise(&row.task.network, reports));
+            value["simulated"] = json!(ByName(&summarise(&row.task.network, reports)));
             value["simulated_flows"] = json!(Flows { network: &row.task.network, reports });
         }
         value
